@@ -332,6 +332,9 @@ static int finish(struct loader *loader)
 				  loader->why);
 
 	if (!error)
+		error = make_absolute("upload.spool_dir",
+				      &config->upload.spool_dir, loader->why);
+	if (!error)
 		error = fgt_config_check_upload(config, loader->file_name,
 						loader->why);
 	if (!error)

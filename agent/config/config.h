@@ -83,6 +83,8 @@ struct fgt_config {
 	struct {
 		char *release, *environment, *ca_file;
 		bool is_http_allowed;
+		char *spool_dir; /* absolute; NULL: no spool */
+		int spool_mb, spool_files, spool_days;
 		/* Names are unique; by default a number, from 1. */
 		struct fgt_destination_settings *destinations;
 		size_t destination_count;

@@ -8,6 +8,11 @@
 
 #include "agent/daemon/loop/log.h"
 
+static bool is_other(const char *old, const char *new)
+{
+	return strcmp(old ? old : "", new ? new : "") != 0;
+}
+
 void fgt_settings_keep_fixed(const struct fgt_config *old,
 			     struct fgt_config *new)
 {
@@ -27,6 +32,14 @@ void fgt_settings_keep_fixed(const struct fgt_config *old,
 		{ old->ring.memory_mb != new->ring.memory_mb,
 		  "ring.memory_mb" },
 		{ strcmp(old->socket, new->socket) != 0, "socket" },
+		{ is_other(old->upload.spool_dir, new->upload.spool_dir),
+		  "upload.spool_dir" },
+		{ old->upload.spool_mb != new->upload.spool_mb,
+		  "upload.spool_mb" },
+		{ old->upload.spool_files != new->upload.spool_files,
+		  "upload.spool_files" },
+		{ old->upload.spool_days != new->upload.spool_days,
+		  "upload.spool_days" },
 		{ old->symbols.demangle != new->symbols.demangle,
 		  "symbols.demangle" },
 	};

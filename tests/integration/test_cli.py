@@ -22,7 +22,7 @@ from kit.cli_checks import (
 from kit.harness import ROOT
 
 VERBS = ("daemon", "attach", "detach", "slice", "record", "convert", "status",
-         "targets", "triggers", "config", "version")
+         "targets", "triggers", "spool", "config", "version")
 KEY = "0123456789abcdef0123456789abcdef"  # the canary of every DSN here
 
 
@@ -201,8 +201,8 @@ def test_config(bench):
                  f"{bad}:2", "config", "check", "-c", bad)
     planned = bench.path("planned.conf")
     for key, text in (
-            ("http.listen", '\nhttp: {\n  listen = "127.0.0.1:7071";\n};\n'),
-            ("upload.spool_mb", "\nupload: {\n  spool_mb = 8;\n};\n")):
+            ("http.listen",
+             '\nhttp: {\n  listen = "127.0.0.1:7071";\n};\n'),):
         with open(planned, "w") as file:
             file.write(text)
         expect_error(bench, f"config check refuses {key} of a later version",

@@ -242,10 +242,11 @@ static const struct config_case CASES[] = {
 	BAD("http = { listen = { a = 1; }; };", "`http.listen` is not sup"),
 	BAD("http = { token_file = \"/x\"; };",
 	    "1: `http.token_file` is not supported by this version; remove it"),
-	BAD("upload = { spool_mb = 256; };",
-	    "1: `upload.spool_mb` is not supported by this version; remove it"),
-	BAD("upload = { spool_dir = \"/x\"; };",
-	    "1: `upload.spool_dir` is not supported by this version; remove"),
+	BAD("upload = { spool_mb = 0; };",
+	    "1: `upload.spool_mb` must be an integer from 1 to 1048576"),
+	BAD("upload = { spool_files = 100001; };", "integer from 1 to 100000"),
+	BAD("upload = { spool_days = 366; };", "an integer from 1 to 365"),
+	BAD("upload = { spool_dir = 5; };", "1: `upload.spool_dir` must be a"),
 
 	/* Fault K2: libconfig would open it, or end the process. */
 	BAD("@include \"/etc\"", "1: @include is not supported"),
