@@ -18,6 +18,7 @@
 #include "agent/daemon/recorder.h"
 #include "agent/daemon/slices/slices.h"
 #include "agent/daemon/socket/listener.h"
+#include "agent/daemon/spool/spooler.h"
 #include "agent/daemon/status.h"
 #include "agent/daemon/surroundings.h"
 #include "agent/daemon/targets/targets.h"
@@ -41,6 +42,7 @@ struct daemon {
 	struct fgt_targets *targets;
 	struct fgt_slices *slices;
 	struct fgt_deliveries *deliveries;
+	struct fgt_spooler *spooler;
 	struct fgt_registrations *registrations;
 	struct fgt_triggers *triggers;
 	struct fgt_continuous *continuous;
@@ -106,6 +108,7 @@ static void reload(struct daemon *daemon)
 	fgt_sampler_set_max_cpu(daemon->sampler,
 				daemon->config->sampling.max_cpu_percent);
 	fgt_deliveries_configure(daemon->deliveries, daemon->config);
+	fgt_spooler_configure(daemon->spooler, daemon->config);
 	daemon->is_reloading = true;
 	fgt_triggers_hold(daemon->triggers);
 	fgt_jobs_submit(daemon->jobs, &daemon->rules);
@@ -169,7 +172,8 @@ static bool are_clients_served(struct daemon *daemon, bool is_late)
 	if (is_late)
 		return slices.active == 0;
 	return fgt_control_count(daemon->control) == 0 &&
-	       deliveries.active == 0 && deliveries.waiting == 0;
+	       deliveries.active == 0 && deliveries.waiting == 0 &&
+	       fgt_spooler_is_idle(daemon->spooler);
 }
 
 /* Repeats until the daemon may leave. */
@@ -206,6 +210,7 @@ static void leave(struct daemon *daemon, int number)
 	fgt_control_leave(daemon->control);
 	fgt_slices_leave(daemon->slices);
 	fgt_deliveries_leave(daemon->deliveries);
+	fgt_spooler_leave(daemon->spooler);
 	fgt_targets_leave(daemon->targets);
 	leave_expired(daemon);
 }
@@ -302,6 +307,7 @@ static int new_control(struct daemon *daemon)
 		.slices = daemon->slices,
 		.registrations = daemon->registrations,
 		.deliveries = daemon->deliveries,
+		.spooler = daemon->spooler,
 		.socket_path = daemon->listener.path,
 	};
 	return r;
@@ -329,8 +335,11 @@ static int new_parts(struct daemon *daemon)
 	if (r == 0)
 		r = fgt_deliveries_new(daemon->loop, daemon->symbolizer,
 				       &daemon->deliveries);
-	if (r == 0)
+	if (r == 0) {
 		fgt_deliveries_configure(daemon->deliveries, daemon->config);
+		r = fgt_spooler_new(daemon->loop, daemon->deliveries,
+				    daemon->config, &daemon->spooler);
+	}
 	if (r == 0)
 		r = fgt_registrations_new(daemon->loop, daemon->jobs,
 					  daemon->targets, daemon->deliveries,
@@ -364,6 +373,7 @@ static void daemon_done(struct daemon *daemon)
 	fgt_control_free(daemon->control);
 	fgt_registrations_free(daemon->registrations);
 	fgt_deliveries_free(daemon->deliveries);
+	fgt_spooler_free(daemon->spooler);
 	if (daemon->sampler)
 		fgt_sampler_stop(daemon->sampler);
 	fgt_watchdog_free(daemon->watchdog);

@@ -158,6 +158,7 @@ void fgt_daemon_status_handle(void *context, struct fgt_control_client *client,
 		add_images(builder, status->cache);
 		add_slices(builder, status->slices);
 		add_deliveries(builder, status->deliveries);
+		fgt_spooler_put(status->spooler, builder);
 		count = fgt_target_list_put(status->targets,
 					    fgt_control_peer(client), builder);
 		fgt_builder_uint(builder, "target_count", count);

@@ -15,6 +15,7 @@
 #include "agent/daemon/programs/registration.h"
 #include "agent/daemon/slices/slices.h"
 #include "agent/daemon/socket/control.h"
+#include "agent/daemon/spool/spooler.h"
 #include "agent/daemon/targets/targets.h"
 
 /* The parts whose figures a reply shows, borrowed, and the daemon's own. Only
@@ -28,6 +29,7 @@ struct fgt_daemon_status {
 	struct fgt_slices *slices;
 	struct fgt_registrations *registrations;
 	struct fgt_deliveries *deliveries;
+	struct fgt_spooler *spooler;
 	struct fgt_watchdog *watchdog;
 	const char *socket_path;
 	uint64_t started_ns;

@@ -12,7 +12,7 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
-#define FGT_FD_MESSAGE_MAX 4 /* descriptors of one message */
+#define FGT_FD_MESSAGE_MAX 5 /* descriptors of one message */
 
 /*
  * Sends parts, one behind the other, with fds[fd_count]. flags: of sendmsg(2);

@@ -164,10 +164,16 @@ static void fill_job(struct fgt_delivery_job *job,
 							      order->configured)
 			       : fgt_delivery_address_of(order->uid,
 							 order->destination);
+	job->settled = order->settled;
+	job->settled_context = order->settled_context;
+	job->is_kept = order->configured && !order->settled &&
+		       fgt_delivery_is_kept(deliveries);
 	snprintf(job->configured, sizeof(job->configured), "%s",
 		 order->configured ? order->configured : "");
-	job->bytes = fgt_delivery_bytes(order->fds.fd[FGT_DELIVERY_DATA]) +
-		     fgt_delivery_bytes(order->fds.fd[FGT_DELIVERY_SPANS]);
+	if (order->kind != FGT_DELIVERY_PAYLOAD) /* a file on disk */
+		job->bytes =
+			fgt_delivery_bytes(order->fds.fd[FGT_DELIVERY_DATA]) +
+			fgt_delivery_bytes(order->fds.fd[FGT_DELIVERY_SPANS]);
 	snprintf(job->name, sizeof(job->name), "%s",
 		 order->name ? order->name : "slice");
 }
@@ -191,7 +197,7 @@ static int make_body(struct fgt_delivery_job *job,
 	};
 	int r;
 
-	if (entry)
+	if (entry && entry->destination)
 		entry->destination->sequence = ++entry->sequence;
 	r = fgt_delivery_body_new(&content, &job->body, &job->body_len);
 	return r < 0 ? fgt_why_set(why, r, "cannot queue the delivery: %s",
@@ -232,6 +238,10 @@ static int check_destination(struct fgt_deliveries *deliveries,
 	if (order->configured) {
 		entry = fgt_destinations_find(&deliveries->destinations,
 					      order->configured);
+		/* The keeper has it until the destination can be used. */
+		if (entry && entry->destination && !order->settled &&
+		    fgt_delivery_is_kept(deliveries))
+			return 0;
 		return entry ? fgt_destination_entry_check(entry, why)
 			     : fgt_why_set(why, -ENOENT,
 					   "no destination is called '%s'",

@@ -15,7 +15,8 @@
 #include "ringbuf/base/why.h"
 #include "upload/deliver/sentry_upload.h"
 
-#define FGT_DELIVERIES_TRIES 5 /* after 2, 8, 32, 128 s */
+#define FGT_DELIVERY_CONFIGURED 64 /* a name in the configuration, its NUL */
+#define FGT_DELIVERIES_TRIES	5 /* after 2, 8, 32, 128 s */
 
 struct fgt_config;
 struct fgt_deliveries;
@@ -45,6 +46,39 @@ struct fgt_delivery_order {
 	struct fgt_delivery_trigger trigger; /* of a target */
 	struct fgt_delivery_chunk chunk; /* of a target */
 	bool is_last_word; /* of a process that has ended: not sent again */
+	/*
+	 * For FGT_DELIVERY_PAYLOAD: called in the end instead of the log, after
+	 * one try; -ECANCELED: it was not tried. Not after an error of
+	 * fgt_deliveries_submit().
+	 */
+	void (*settled)(void *context,
+			const struct fgt_delivery_result *result);
+	void *settled_context;
+};
+
+/* An encoded delivery. */
+struct fgt_delivery_kept {
+	int fd; /* the keeper's from now on; payloads, see delivery_pieces.h */
+	int32_t pid;
+	uint32_t uid, gid;
+	char name[FGT_TRANSACTION_NAME + 1]; /* for the log */
+	char configured[FGT_DELIVERY_CONFIGURED];
+};
+
+struct fgt_delivery_kept_count {
+	uint64_t entries, bytes;
+	uint64_t next_try_ns; /* CLOCK_MONOTONIC; 0: at once */
+};
+
+/* Keeps what is encoded for destinations of the configuration, and submits it
+ * as FGT_DELIVERY_PAYLOAD. */
+struct fgt_delivery_keeper {
+	bool (*is_ready)(void *context); /* else they are sent at once */
+	void (*keep)(void *context, const struct fgt_delivery_kept *kept);
+	/* What it has for one of them. */
+	void (*count)(void *context, const char *configured,
+		      struct fgt_delivery_kept_count *ret_count);
+	void *context;
 };
 
 /* The symbolizer outlives this. -ENOMEM, -EAGAIN. */
@@ -58,6 +92,10 @@ FGT_DEFINE_AUTO(struct fgt_deliveries *, fgt_deliveries_free);
  * Until then there are none. */
 void fgt_deliveries_configure(struct fgt_deliveries *deliveries,
 			      const struct fgt_config *config);
+
+/* NULL: there is none. Borrowed. */
+void fgt_deliveries_set_keeper(struct fgt_deliveries *deliveries,
+			       const struct fgt_delivery_keeper *keeper);
 
 /* Who asks for a delivery. */
 struct fgt_delivery_asker {

@@ -25,6 +25,8 @@
 #define DONE_MS	   1000
 #define TRIES_SIZE 32
 
+_Static_assert((int)FGT_DELIVERY_FDS <= FGT_FD_MESSAGE_MAX, "one message");
+
 /* Those that are there, in their order; returns how many. */
 static size_t gather_fds(const struct fgt_delivery_fds *fds,
 			 int ret_open[FGT_DELIVERY_FDS], uint32_t *ret_has)

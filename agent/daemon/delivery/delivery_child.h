@@ -52,6 +52,7 @@ struct fgt_delivery_chunk {
 enum fgt_delivery_kind {
 	FGT_DELIVERY_FILE, /* data is a .fgt file, with names */
 	FGT_DELIVERY_RING, /* data is the ring of a process that is no more */
+	FGT_DELIVERY_PAYLOAD, /* data is the file of a spool's entry */
 };
 
 /* The descriptors of a delivery, each -1 if there is none. */
@@ -61,13 +62,16 @@ enum fgt_delivery_fd {
 	/* Where the program is, if the agent is elsewhere: */
 	FGT_DELIVERY_NET, /* its network namespace */
 	FGT_DELIVERY_ROOT, /* its root, below which directories lie */
+	/* A memfd: payloads go there, see delivery_pieces.h, and are not sent. */
+	FGT_DELIVERY_OUTPUT,
 	FGT_DELIVERY_FDS,
 };
 
 struct fgt_delivery_fds {
 	int fd[FGT_DELIVERY_FDS];
 };
-#define FGT_DELIVERY_FDS_NONE ((struct fgt_delivery_fds){ { -1, -1, -1, -1 } })
+#define FGT_DELIVERY_FDS_NONE                                                  \
+	((struct fgt_delivery_fds){ { -1, -1, -1, -1, -1 } })
 
 /* All that are open; they are -1 afterwards. */
 void fgt_delivery_fds_close(struct fgt_delivery_fds *fds);

@@ -44,6 +44,10 @@ struct fgt_delivery_job {
 	 * may have removed it. */
 	char configured[FGT_DESTINATION_NAME_MAX];
 	struct fgt_delivery_about about;
+	bool is_kept; /* encoded for the keeper, not sent */
+	void (*settled)(void *context,
+			const struct fgt_delivery_result *result); /* or NULL */
+	void *settled_context;
 };
 
 struct fgt_deliveries {
@@ -55,11 +59,19 @@ struct fgt_deliveries {
 	struct fgt_delivery_recent accepted;
 	struct fgt_delivery_endings endings;
 	struct fgt_destinations destinations;
+	const struct fgt_delivery_keeper *keeper; /* NULL */
 	struct fgt_deliveries_counters counters;
 	uint64_t bytes;
 	bool is_leaving; /* what is there is sent, once */
 	bool is_ending; /* nothing is started any more */
 };
+
+static inline bool fgt_delivery_is_kept(const struct fgt_deliveries *deliveries)
+{
+	const struct fgt_delivery_keeper *keeper = deliveries->keeper;
+
+	return keeper && keeper->is_ready(keeper->context);
+}
 
 /* Frees what the job owns, and the job. */
 void fgt_delivery_job_free(struct fgt_delivery_job *job);

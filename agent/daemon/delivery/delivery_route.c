@@ -153,15 +153,28 @@ void fgt_deliveries_configure(struct fgt_deliveries *deliveries,
 	fgt_destinations_load(&deliveries->destinations, config);
 }
 
-static size_t count_queued(const struct fgt_deliveries *deliveries,
-			   const char *configured)
+void fgt_deliveries_set_keeper(struct fgt_deliveries *deliveries,
+			       const struct fgt_delivery_keeper *keeper)
 {
+	deliveries->keeper = keeper;
+}
+
+static struct fgt_destination_waiting
+count_waiting(const struct fgt_deliveries *deliveries, const char *configured)
+{
+	const struct fgt_delivery_keeper *keeper = deliveries->keeper;
+	struct fgt_destination_waiting waiting = { .queued = 0 };
+	struct fgt_delivery_kept_count kept = { .entries = 0 };
 	const struct fgt_delivery_job *job;
-	size_t count = 0;
 
 	TAILQ_FOREACH(job, &deliveries->all, link)
-		count += strcmp(job->configured, configured) == 0;
-	return count;
+		waiting.queued += strcmp(job->configured, configured) == 0;
+	if (keeper)
+		keeper->count(keeper->context, configured, &kept);
+	waiting.spooled = kept.entries;
+	waiting.spooled_bytes = kept.bytes;
+	waiting.next_try_ns = kept.next_try_ns;
+	return waiting;
 }
 
 void fgt_deliveries_put_destinations(const struct fgt_deliveries *deliveries,
@@ -170,10 +183,12 @@ void fgt_deliveries_put_destinations(const struct fgt_deliveries *deliveries,
 	const struct fgt_destinations *all = &deliveries->destinations;
 
 	fgt_builder_array_begin(builder, "destinations");
-	for (size_t i = 0; i < all->count; i++)
-		fgt_destination_entry_put(
-			&all->entries[i],
-			count_queued(deliveries, all->entries[i].name),
-			fgt_loop_now(), builder);
+	for (size_t i = 0; i < all->count; i++) {
+		const struct fgt_destination_waiting waiting =
+			count_waiting(deliveries, all->entries[i].name);
+
+		fgt_destination_entry_put(&all->entries[i], &waiting,
+					  fgt_loop_now(), builder);
+	}
 	fgt_builder_array_end(builder);
 }

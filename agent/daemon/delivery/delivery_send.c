@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 
 #include "agent/daemon/delivery/delivery_job.h"
 #include "ringbuf/base/hash.h"
@@ -37,12 +38,28 @@ entry_of(const struct fgt_delivery_job *job)
 		       : NULL;
 }
 
+static void end_settled(struct fgt_delivery_job *job,
+			const struct fgt_delivery_result *result)
+{
+	void (*settled)(void *, const struct fgt_delivery_result *) =
+		job->settled;
+	void *context = job->settled_context;
+
+	remove_job(job);
+	settled(context, result);
+}
+
 void fgt_delivery_job_give_up(struct fgt_delivery_job *job,
 			      enum fgt_drop_reason reason, const char *where,
 			      const char *why)
 {
 	struct fgt_destination_entry *entry = entry_of(job);
+	const struct fgt_delivery_result not_tried = { .error = -ECANCELED };
 
+	if (job->settled) { /* the keeper has it still */
+		end_settled(job, &not_tried);
+		return;
+	}
 	if (entry)
 		fgt_destination_entry_dropped(entry, reason, why);
 	job->deliveries->counters.failed++;
@@ -103,12 +120,63 @@ static enum fgt_drop_reason reason_of(const struct fgt_delivery_result *result)
 					  : FGT_DROP_REJECTED;
 }
 
+/* What the keeper had submitted. */
+static void settle_payload(struct fgt_delivery_job *job,
+			   const struct fgt_delivery_result *result)
+{
+	struct fgt_destination_entry *entry = entry_of(job);
+	/* Also where its process has died. */
+	bool is_retried = result->is_refused || result->error == -EAGAIN ||
+			  result->error == -EPIPE ||
+			  result->error == -ETIMEDOUT;
+
+	if (result->error == 0) {
+		job->deliveries->counters.delivered++;
+		fgt_delivery_log_done(&job->about, result);
+	} else if (!is_retried) {
+		job->deliveries->counters.failed++;
+		fgt_delivery_log_given_up(&job->about, result->where,
+					  result->why);
+	}
+	if (entry && result->error == 0)
+		fgt_destination_entry_delivered(entry, result->bytes);
+	else if (entry && result->is_refused)
+		fgt_destination_entry_refuse(entry, result->why);
+	else if (entry && is_retried)
+		fgt_destination_entry_retried(entry, result->why, 0);
+	else if (entry)
+		fgt_destination_entry_dropped(entry, reason_of(result),
+					      result->why);
+	end_settled(job, result);
+}
+
+/* The child has encoded it. */
+static void hand_over(struct fgt_delivery_job *job)
+{
+	const struct fgt_delivery_keeper *keeper = job->deliveries->keeper;
+	struct fgt_delivery_kept kept = {
+		.fd = FGT_TAKE_FD(job->fds.fd[FGT_DELIVERY_OUTPUT]),
+		.pid = job->about.pid,
+		.uid = job->head.uid,
+		.gid = job->head.gid,
+	};
+
+	strcpy(kept.name, job->name);
+	strcpy(kept.configured, job->configured);
+	remove_job(job);
+	keeper->keep(keeper->context, &kept);
+}
+
 static void settle(struct fgt_delivery_job *job,
 		   const struct fgt_delivery_result *result)
 {
 	struct fgt_destination_entry *entry = entry_of(job);
 
-	if (result->error == -EAGAIN) {
+	if (job->settled) {
+		settle_payload(job, result);
+	} else if (job->is_kept && result->error == 0) {
+		hand_over(job);
+	} else if (result->error == -EAGAIN) {
 		try_later(job, result);
 	} else if (result->error < 0) {
 		fgt_delivery_job_give_up(job, reason_of(result), result->where,
@@ -166,11 +234,27 @@ void fgt_delivery_job_overrun(struct fgt_delivery_job *job)
 			 "it took too long: server or network is slow");
 }
 
+/* Where the child puts what it encodes: none of an earlier try. */
+static int open_output(struct fgt_delivery_job *job)
+{
+	int *fd = &job->fds.fd[FGT_DELIVERY_OUTPUT];
+
+	fgt_fd_close(FGT_TAKE_FD(*fd));
+	if (!job->is_kept)
+		return 0;
+	*fd = memfd_create("fgtrace-payloads", MFD_CLOEXEC);
+	return *fd < 0 ? -errno : 0;
+}
+
 static int start_child(struct fgt_delivery_job *job)
 {
 	struct fgt_deliveries *deliveries = job->deliveries;
-	int r = fgt_delivery_child_start(&job->child, &job->head, job->body,
-					 job->body_len, &job->fds);
+	int r = open_output(job);
+
+	if (r < 0)
+		return r;
+	r = fgt_delivery_child_start(&job->child, &job->head, job->body,
+				     job->body_len, &job->fds);
 
 	if (r < 0)
 		return r;
@@ -208,14 +292,15 @@ static bool is_refused(const struct fgt_delivery_job *job, struct fgt_why *why)
 {
 	const struct fgt_destination_entry *entry = entry_of(job);
 
-	return entry && fgt_destination_entry_check(entry, why) < 0;
+	return entry && !job->is_kept &&
+	       fgt_destination_entry_check(entry, why) < 0;
 }
 
 static void start_one(struct fgt_delivery_job *job)
 {
 	uint64_t until_ns = fgt_delivery_limits_until(&job->deliveries->limits,
 						      &job->address);
-	bool is_paused = until_ns > fgt_loop_now();
+	bool is_paused = !job->is_kept && until_ns > fgt_loop_now();
 	struct fgt_why why;
 
 	if (is_refused(job, &why))

@@ -25,6 +25,7 @@
 #include "agent/children/confinement.h"
 #include "agent/children/self_child.h"
 #include "agent/daemon/delivery/delivery_child.h"
+#include "agent/daemon/delivery/delivery_payload.h"
 #include "agent/protocol/message.h"
 #include "agent/protocol/transaction_facts.h"
 #include "agent/symbols/symbolizer.h"
@@ -173,6 +174,7 @@ static int confine(const struct fgt_delivery_head *head)
 	/* Ignored signals are inherited; those that are left keep their
 	 * defaults, so that every signal that should end this process does. */
 	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN); /* write() fails instead */
 	signal(SIGTERM, SIG_DFL);
 	signal(SIGALRM, SIG_DFL);
 	alarm(FGT_DELIVERY_MAX_S);
@@ -335,6 +337,38 @@ static int dispatch_own(const struct received_order *order,
 				 why);
 }
 
+/* Sent, or for the daemon to keep. */
+static int dispatch_configured(const struct received_order *order,
+			       const struct fgt_ring_slice *slice,
+			       const struct fgt_destination *configured,
+			       const struct fgt_transaction_facts *facts,
+			       struct fgt_dispatch_outcome *outcome,
+			       struct fgt_why *why)
+{
+	const struct fgt_format_options options = fgt_dispatch_options(facts);
+	int output_fd = order->fds.fd[FGT_DELIVERY_OUTPUT];
+
+	if (output_fd >= 0)
+		return fgt_delivery_payload_encode(slice, configured, &options,
+						   output_fd, outcome, why);
+	return fgt_dispatch(slice, configured, &options, -1, NULL, outcome,
+			    why);
+}
+
+/* What the daemon has kept. */
+static int send_payload(const struct received_order *order,
+			const struct fgt_message *message,
+			struct fgt_dispatch_outcome *outcome,
+			struct fgt_why *why)
+{
+	struct fgt_destination configured = { .name = NULL };
+
+	if (!read_configured(message, &configured))
+		return fgt_why_set(why, -EINVAL, "there is no destination");
+	return fgt_delivery_payload_send(order->fds.fd[FGT_DELIVERY_DATA],
+					 &configured, outcome, why);
+}
+
 static int dispatch(const struct received_order *order,
 		    const struct fgt_ring_slice *slice,
 		    const struct fgt_message *message,
@@ -350,13 +384,9 @@ static int dispatch(const struct received_order *order,
 		return r;
 	if (r == 0)
 		facts = &room.facts;
-	if (read_configured(message, &configured)) {
-		const struct fgt_format_options options =
-			fgt_dispatch_options(facts);
-
-		return fgt_dispatch(slice, &configured, &options, -1, NULL,
-				    outcome, why);
-	}
+	if (read_configured(message, &configured))
+		return dispatch_configured(order, slice, &configured, facts,
+					   outcome, why);
 	return dispatch_own(order, slice, message, facts, outcome, why);
 }
 
@@ -374,6 +404,9 @@ static int work(const struct received_order *order,
 	if (order->head.kind == FGT_DELIVERY_RING) {
 		r = cut_ring(order, &slice, why);
 		(void)fgt_syscall_filter_forbid();
+	} else if (order->head.kind == FGT_DELIVERY_PAYLOAD) {
+		(void)fgt_syscall_filter_forbid();
+		return send_payload(order, message, outcome, why);
 	} else {
 		(void)fgt_syscall_filter_forbid();
 		r = read_file(order->fds.fd[FGT_DELIVERY_DATA], &slice, why);

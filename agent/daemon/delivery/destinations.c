@@ -136,20 +136,27 @@ void fgt_destination_entry_retried(struct fgt_destination_entry *entry,
 }
 
 /* One log line when a destination begins to refuse. */
-void fgt_destination_entry_dropped(struct fgt_destination_entry *entry,
-				   enum fgt_drop_reason reason, const char *why)
+void fgt_destination_entry_refuse(struct fgt_destination_entry *entry,
+				  const char *why)
 {
-	entry->dropped[reason]++;
-	if (reason == FGT_DROP_REFUSED && entry->is_refused)
+	if (entry->is_refused)
 		return; /* the first answer stays to be seen */
 	note_error(entry, why);
-	if (reason != FGT_DROP_REFUSED)
-		return;
 	entry->is_refused = true;
 	fgt_log(FGT_LOG_ERROR, "destination_refused",
 		"'%s' gets nothing more until the configuration is reloaded: "
 		"%s",
 		entry->name, why);
+}
+
+void fgt_destination_entry_dropped(struct fgt_destination_entry *entry,
+				   enum fgt_drop_reason reason, const char *why)
+{
+	entry->dropped[reason]++;
+	if (reason == FGT_DROP_REFUSED)
+		fgt_destination_entry_refuse(entry, why);
+	else
+		note_error(entry, why);
 }
 
 /* ---- Status -------------------------------------------------------------- */
@@ -168,14 +175,16 @@ static void put_dropped(const struct fgt_destination_entry *entry,
 }
 
 void fgt_destination_entry_put(const struct fgt_destination_entry *entry,
-			       size_t queued, uint64_t now_ns,
-			       struct fgt_builder *builder)
+			       const struct fgt_destination_waiting *waiting,
+			       uint64_t now_ns, struct fgt_builder *builder)
 {
 	enum fgt_destination_kind kind =
 		entry->destination
 			? (enum fgt_destination_kind)entry->destination->kind
 			: FGT_DESTINATION_COUNT;
-	bool is_waited_for = queued && entry->next_try_ns > now_ns;
+	uint64_t next_ns = waiting->spooled  ? waiting->next_try_ns
+			   : waiting->queued ? entry->next_try_ns
+					     : 0;
 
 	fgt_builder_map_begin(builder, NULL);
 	fgt_builder_string(builder, "name", entry->name);
@@ -185,7 +194,9 @@ void fgt_destination_entry_put(const struct fgt_destination_entry *entry,
 			   entry->is_refused ? entry->error.text
 					     : entry->why.text);
 	fgt_builder_bool(builder, "of_transactions", entry->is_of_transactions);
-	fgt_builder_uint(builder, "queued", queued);
+	fgt_builder_uint(builder, "queued", waiting->queued);
+	fgt_builder_uint(builder, "spooled", waiting->spooled);
+	fgt_builder_uint(builder, "spooled_bytes", waiting->spooled_bytes);
 	fgt_builder_uint(builder, "delivered", entry->delivered);
 	fgt_builder_uint(builder, "bytes", entry->bytes);
 	fgt_builder_uint(builder, "retried", entry->retried);
@@ -194,6 +205,6 @@ void fgt_destination_entry_put(const struct fgt_destination_entry *entry,
 	fgt_builder_uint(builder, "last_error_ns", entry->error_wall_ns);
 	fgt_builder_string(builder, "last_error", entry->error.text);
 	fgt_builder_uint(builder, "next_try_in_ns",
-			 is_waited_for ? entry->next_try_ns - now_ns : 0);
+			 next_ns > now_ns ? next_ns - now_ns : 0);
 	fgt_builder_map_end(builder);
 }

@@ -86,10 +86,18 @@ void fgt_destination_entry_dropped(struct fgt_destination_entry *entry,
 				   enum fgt_drop_reason reason,
 				   const char *why);
 
+/* It let the agent not in: nothing more is sent until a reload. */
+void fgt_destination_entry_refuse(struct fgt_destination_entry *entry,
+				  const char *why);
+
 /* One map of an open array: all of the above without secrets, and how many
  * wait. */
+struct fgt_destination_waiting {
+	size_t queued; /* in memory */
+	uint64_t spooled, spooled_bytes, next_try_ns; /* in the spool */
+};
 void fgt_destination_entry_put(const struct fgt_destination_entry *entry,
-			       size_t queued, uint64_t now_ns,
-			       struct fgt_builder *builder);
+			       const struct fgt_destination_waiting *waiting,
+			       uint64_t now_ns, struct fgt_builder *builder);
 
 #endif

@@ -41,7 +41,7 @@ static int submit(int fd, uint32_t uid, const char *destination)
 		.uid = uid,
 		.gid = uid,
 		.kind = FGT_DELIVERY_FILE,
-		.fds = { { fd, -1, -1, -1 } },
+		.fds = { { fd, -1, -1, -1, -1 } },
 		.destination = destination,
 		.name = facts.name,
 		.event_id = facts.event_id,
@@ -147,7 +147,7 @@ static int submit_last_word(uint32_t uid, const char *destination)
 		.uid = uid,
 		.gid = uid,
 		.kind = FGT_DELIVERY_RING,
-		.fds = { { delivery_memfd("x", 1), -1, -1, -1 } },
+		.fds = { { delivery_memfd("x", 1), -1, -1, -1, -1 } },
 		.destination = destination,
 		.is_last_word = true,
 	};

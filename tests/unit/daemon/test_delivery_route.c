@@ -44,7 +44,7 @@ static int route(uint32_t uid, const char *destination)
 		.uid = uid,
 		.gid = uid,
 		.kind = FGT_DELIVERY_FILE,
-		.fds = { { delivery_slice_fd(), -1, -1, -1 } },
+		.fds = { { delivery_slice_fd(), -1, -1, -1, -1 } },
 		.event_id = "0123456789abcdef0123456789abcdef",
 	};
 	struct fgt_why why = { "" };
