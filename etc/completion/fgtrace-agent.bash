@@ -17,7 +17,7 @@ _fgtrace_agent()
 		cur=${words[cword]} prev=${words[cword - 1]}
 	fi
 	local verbs='daemon attach detach slice record convert status targets triggers
-		config version help'
+		spool config version help'
 	for ((i = 1; i < cword; i++)); do
 		case ${words[i]} in
 		--socket) ((i++)) ;;
@@ -79,6 +79,10 @@ _fgtrace_agent()
 		mapfile -t COMPREPLY < <(compgen -W '-10s -1m now +5s' -- "$cur")
 		return
 		;;
+	--dir)
+		mapfile -t COMPREPLY < <(compgen -d -- "$cur")
+		return
+		;;
 	--upload)
 		mapfile -t COMPREPLY < <(compgen -d -- "$cur")
 		return
@@ -96,6 +100,7 @@ _fgtrace_agent()
 		)" -- "$cur")
 	else
 		case $verb in
+		spool) mapfile -t COMPREPLY < <(compgen -W 'list flush drop' -- "$cur") ;;
 		config) mapfile -t COMPREPLY < <(compgen -W 'check show' -- "$cur") ;;
 		triggers) mapfile -t COMPREPLY < <(compgen -W 'try' -- "$cur") ;;
 		help) mapfile -t COMPREPLY < <(compgen -W "$verbs" -- "$cur") ;;

@@ -96,9 +96,45 @@ static void print_destination(const struct fgt_message *destination)
 	       number(destination, "delivered"),
 	       moment(number(destination, "last_success_ns"), when),
 	       number(destination, "queued"));
+	if (number(destination, "spooled"))
+		printf("; %" PRIu64 " in the spool, %" PRIu64 " bytes",
+		       number(destination, "spooled"),
+		       number(destination, "spooled_bytes"));
 	print_dropped(destination);
 	putchar('\n');
 	print_error(destination);
+}
+
+static void print_spool(const struct fgt_message *reply)
+{
+	static const char *const reasons[] = { "full", "disk_full", "old",
+					       "damaged", "removed" };
+	const char *before = "; dropped: ";
+	char key[64];
+
+	fputs("spool      ", stdout);
+	fgt_print_text(stdout, text(reply, "spool_dir"), 200);
+	printf(": %" PRIu64 " wait, %" PRIu64 " bytes",
+	       number(reply, "spool_entries"), number(reply, "spool_bytes"));
+	if (number(reply, "spool_entries"))
+		printf(", the oldest for %.0f s",
+		       (double)number(reply, "spool_oldest_ns") / 1e9);
+	for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++) {
+		uint64_t count;
+
+		snprintf(key, sizeof(key), "spool_dropped_%s", reasons[i]);
+		count = number(reply, key);
+		if (!count)
+			continue;
+		printf("%s%" PRIu64 " %s", before, count, reasons[i]);
+		before = ", ";
+	}
+	putchar('\n');
+	if (*text(reply, "spool_unusable")) {
+		fputs("    cannot be used: ", stdout);
+		fgt_print_text(stdout, text(reply, "spool_unusable"), 300);
+		putchar('\n');
+	}
 }
 
 void fgt_print_destinations(const struct fgt_message *reply)
@@ -111,4 +147,6 @@ void fgt_print_destinations(const struct fgt_message *reply)
 		puts("destinations");
 	while (fgt_message_next(&all, &destination) == 0)
 		print_destination(&destination);
+	if (*text(reply, "spool_dir"))
+		print_spool(reply);
 }

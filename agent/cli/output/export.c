@@ -241,8 +241,32 @@ static void complain_and_keep(const struct fgt_export *plan,
 			 why.text[0] ? why.text : fgt_error_text(r));
 }
 
+/* Under the ids of the upload that failed: the destination may have it. */
+static bool spool(const struct fgt_export *plan,
+		  const struct fgt_ring_slice *slice,
+		  const struct fgt_dispatch_outcome *outcome, const char *text)
+{
+	struct fgt_format_options options = options_of(plan);
+	struct fgt_why why = { "" };
+	int r;
+
+	if (*outcome->event_id)
+		options.event_id = outcome->event_id;
+	r = fgt_upload_spool(plan->config, plan->destination, slice, &options,
+			     &why);
+	if (r == 0)
+		fgt_note(plan->verb,
+			 "%s; it is in the spool %s, from where the agent "
+			 "sends it: see fgtrace-agent spool list",
+			 text, plan->config->upload.spool_dir);
+	else if (why.text[0])
+		fgt_note(plan->verb, "not spooled: %s", why.text);
+	return r == 0;
+}
+
 static enum fgt_exit send(const struct fgt_export *plan,
-			  const struct fgt_ring_slice *slice, bool is_written,
+			  const struct fgt_ring_slice *slice,
+			  struct fgt_summary_fate *fate,
 			  struct fgt_dispatch_outcome *outcome,
 			  struct fgt_why *why)
 {
@@ -257,7 +281,11 @@ static enum fgt_exit send(const struct fgt_export *plan,
 			    "upload to %.300s failed: %s; try again "
 			    "later",
 			    outcome->where, fgt_error_text(r));
-	if (is_written)
+	fate->is_spooled = r == -EAGAIN &&
+			   spool(plan, slice, outcome, why->text);
+	if (fate->is_spooled)
+		return FGT_EXIT_OK;
+	if (fate->format)
 		fgt_complain(plan->verb, FGT_EXIT_FAILURE, "%s", why->text);
 	else
 		complain_and_keep(plan, slice, why->text);
@@ -364,7 +392,7 @@ static void report_fate(const struct fgt_export *plan,
 		fprintf(stderr, " (%s, %" PRIu64 " bytes): %s\n", fate->format,
 			fate->bytes, fgt_output_advice(plan->choice.format));
 	}
-	if (fate->upload && !fate->upload_error)
+	if (fate->upload && !fate->upload_error && !fate->is_spooled)
 		fgt_upload_report(plan->destination, fate->upload);
 }
 
@@ -412,7 +440,7 @@ enum fgt_exit fgt_export_run(const struct fgt_export *plan,
 	if (plan->is_file_wanted)
 		written = write_file(plan, slice, &fate);
 	if (plan->is_upload_wanted) {
-		sent = send(plan, slice, fate.format != NULL, &outcome, &why);
+		sent = send(plan, slice, &fate, &outcome, &why);
 		fate.upload = &outcome;
 		fate.kind = (enum fgt_destination_kind)plan->destination->kind;
 		fate.upload_error = sent == FGT_EXIT_OK ? NULL : why.text;

@@ -72,6 +72,7 @@ struct fgt_summary_fate {
 	uint64_t bytes;
 	const struct fgt_dispatch_outcome *upload;
 	enum fgt_destination_kind kind; /* of where it went */
+	bool is_spooled; /* not uploaded yet */
 	const char *upload_error;
 };
 

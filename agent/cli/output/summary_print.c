@@ -326,6 +326,8 @@ static void put_fate(const struct fgt_summary_fate *fate, struct fgt_json *json)
 	fgt_json_put_string(json, "event_id", fate->upload->event_id);
 	fgt_json_put_int(json, "status", fate->upload->status);
 	fgt_json_put_uint(json, "sent_bytes", fate->upload->bytes);
+	if (fate->is_spooled)
+		fgt_json_put_bool(json, "spooled", true);
 	if (fate->upload_error)
 		fgt_json_put_string(json, "error", fate->upload_error);
 	fgt_json_end_object(json);

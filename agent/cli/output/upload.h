@@ -27,6 +27,18 @@ int fgt_upload_plan(const struct fgt_arguments *arguments,
 		    struct fgt_destination **ret_destination,
 		    struct fgt_why *why);
 
+/*
+ * Puts it into the spool of the configuration, from where the agent sends it.
+ * Only what goes to a destination of the configuration: -ENOENT for others, and
+ * without a spool (why is left as it is); the errors of fgt_spool_open_as_guest(),
+ * fgt_spooled_add() and fgt_destination_encode(), with why.
+ */
+int fgt_upload_spool(const struct fgt_config *config,
+		     const struct fgt_destination *destination,
+		     const struct fgt_ring_slice *slice,
+		     const struct fgt_format_options *options,
+		     struct fgt_why *why);
+
 /* One line on stderr about an upload that succeeded. */
 void fgt_upload_report(const struct fgt_destination *destination,
 		       const struct fgt_dispatch_outcome *outcome);
