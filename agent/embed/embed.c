@@ -13,6 +13,7 @@
 
 #include "agent/capture/look/state_name.h"
 #include "agent/capture/sampler.h"
+#include "agent/embed/embed_spool.h"
 #include "agent/embed/loaded_pages.h"
 #include "agent/embed/perf/running_own.h"
 #include "agent/embed/signal/signal_permission.h"
@@ -283,6 +284,17 @@ static int deliver(const uint8_t *bytes, size_t len_bytes,
 	return rc;
 }
 
+static int spool_put(const struct fgt_embed_spool *spool, const uint8_t *bytes,
+		     size_t len_bytes,
+		     const struct fgt_transaction_facts *facts,
+		     struct fgt_why *why)
+{
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
+	int rc = fgt_slice_decode(bytes, len_bytes, &slice, why);
+
+	return rc < 0 ? rc : fgt_embed_spool_put(spool, slice, facts, why);
+}
+
 __attribute__((visibility("default"))) const struct fgt_embed_ops *
 fgt_embed(void)
 {
@@ -298,6 +310,8 @@ fgt_embed(void)
 		.forked = forked,
 		.write = write_slice,
 		.deliver = deliver,
+		.spool_put = spool_put,
+		.spool_send = fgt_embed_spool_send,
 	};
 
 	return &ops;

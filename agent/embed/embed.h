@@ -14,7 +14,7 @@
 #include "ringbuf/base/why.h"
 #include "upload/format/parts/transaction.h"
 
-#define FGT_EMBED_VERSION 7
+#define FGT_EMBED_VERSION 8
 #define FGT_EMBED_SYMBOL  "fgt_embed"
 
 #define FGT_EMBED_OWN_TIDS 2
@@ -30,6 +30,13 @@ struct fgt_embed_options {
 };
 
 struct fgt_upload_limits;
+
+/* A directory that outlives the program, and a destination. */
+struct fgt_embed_spool {
+	const char *path; /* absolute */
+	const char *destination;
+	const struct fgt_upload_limits *limits;
+};
 
 /* A .fgt file, and what it covers. */
 struct fgt_slice_file {
@@ -78,6 +85,14 @@ struct fgt_embed_ops {
 		       const struct fgt_upload_limits *limits,
 		       const struct fgt_transaction_facts *facts,
 		       struct fgt_why *why, unsigned int *ret_wait_s);
+	/* fgt_embed_spool_put() of bytes that are checked, and
+	 * fgt_embed_spool_send(); see embed_spool.h. Both block. */
+	int (*spool_put)(const struct fgt_embed_spool *spool,
+			 const uint8_t *bytes, size_t len_bytes,
+			 const struct fgt_transaction_facts *facts,
+			 struct fgt_why *why);
+	int (*spool_send)(const struct fgt_embed_spool *spool,
+			  struct fgt_why *why, unsigned int *ret_wait_s);
 };
 
 /* The only exported symbol. */

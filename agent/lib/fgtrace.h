@@ -133,6 +133,18 @@ struct fgt_options {
 	int allow_http; /* not 0: plain http to another machine is allowed, as
 			 * with FGTRACE_UPLOAD_ALLOW_HTTP=1 */
 	int reserved; /* 0 */
+
+	/*
+	 * Embedded only: absolute path (up to 1023 bytes) of a directory in
+	 * which kept transactions wait until the destination has answered, also
+	 * for the next run of the program with the same destination and
+	 * directory; else they wait in memory, for about two minutes. It is
+	 * made if only its last part is missing, and must belong to the
+	 * program's user, with no rights for others to write. At most 64 MiB,
+	 * 1000 deliveries, 7 days: the oldest go first. Default:
+	 * $FGTRACE_SPOOL_DIR
+	 */
+	const char *spool_dir;
 };
 
 /*

@@ -268,6 +268,25 @@ static int take_ca_file(struct fgt_settings *settings, struct fgt_why *why)
 	return r;
 }
 
+static int take_spool_dir(struct fgt_settings *settings, struct fgt_why *why)
+{
+	const char *path =
+		or_variable(settings->options.spool_dir, "FGTRACE_SPOOL_DIR");
+
+	settings->options.spool_dir = NULL;
+	if (!path)
+		return 0;
+	if (path[0] != '/' || strlen(path) >= sizeof(settings->spool_dir))
+		return fgt_why_set(why, -EINVAL,
+				   "options.spool_dir or FGTRACE_SPOOL_DIR is "
+				   "not an absolute path of at most %d bytes; "
+				   "use one",
+				   FGT_SETTINGS_SPOOL_DIR);
+	strcpy(settings->spool_dir, path);
+	settings->options.spool_dir = settings->spool_dir;
+	return 0;
+}
+
 static void take_allow_http(struct fgt_settings *settings)
 {
 	const char *text = or_variable(NULL, "FGTRACE_UPLOAD_ALLOW_HTTP");
@@ -302,6 +321,8 @@ int fgt_settings_init(struct fgt_settings *settings,
 		r = take_destination(settings, why);
 	if (r == 0)
 		r = take_ca_file(settings, why);
+	if (r == 0)
+		r = take_spool_dir(settings, why);
 	if (r < 0)
 		return r;
 	fill_in(options);

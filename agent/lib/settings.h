@@ -18,6 +18,7 @@
 #define FGT_SETTINGS_ENVIRONMENT 64
 #define FGT_SETTINGS_DESTINATION 1023 /* longer destinations are refused */
 #define FGT_SETTINGS_CA_FILE	 1023
+#define FGT_SETTINGS_SPOOL_DIR	 1023
 
 struct fgt_settings {
 	/* Defaults instead of zeros; texts point to the members below, NULL:
@@ -26,6 +27,7 @@ struct fgt_settings {
 	char socket[FGT_SETTINGS_PATH + 1];
 	char destination[FGT_SETTINGS_DESTINATION + 1];
 	char ca_file[FGT_SETTINGS_CA_FILE + 1];
+	char spool_dir[FGT_SETTINGS_SPOOL_DIR + 1];
 	char release[FGT_SETTINGS_RELEASE + 1];
 	char environment[FGT_SETTINGS_ENVIRONMENT + 1];
 };

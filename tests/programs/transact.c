@@ -461,6 +461,8 @@ static int set_option(const char *key, char *value)
 		options.ring_seconds = (unsigned int)atoi(value);
 	else if (!strcmp(key, "ca_file"))
 		options.ca_file = value;
+	else if (!strcmp(key, "spool_dir"))
+		options.spool_dir = value;
 	else if (!strcmp(key, "allow_http"))
 		options.allow_http = atoi(value);
 	else if (!strcmp(key, "threads"))

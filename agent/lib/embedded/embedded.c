@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 
 #include "agent/lib/embedded/embed_load.h"
+#include "agent/lib/embedded/spooling.h"
 #include "agent/lib/library.h"
 #include "agent/lib/report.h"
 #include "agent/lib/spans/journal.h"
@@ -45,18 +46,29 @@ static int cut_transaction(uint64_t from_ns, uint64_t to_ns,
 	return cut_range(from_ns, to_ns, true, ret_slice);
 }
 
-static int deliver(const struct fgt_delivery *delivery, struct fgt_why *why)
+static struct fgt_upload_limits limits_of(const struct fgt_options *options)
 {
-	const struct fgt_options *options = &fgt_library.settings.options;
-	const struct fgt_upload_limits limits = {
+	return (struct fgt_upload_limits){
 		.ca_file = options->ca_file,
 		.is_http_allowed = options->allow_http != 0,
 	};
+}
+
+static int deliver(const struct fgt_delivery *delivery, struct fgt_why *why)
+{
+	const struct fgt_upload_limits limits =
+		limits_of(&fgt_library.settings.options);
 	unsigned int wait_s = 0;
-	int rc = ops->deliver(
+	struct fgt_why own = { "" };
+	int rc = fgt_spooling_deliver(delivery, &limits, &own);
+
+	if (rc == 0)
+		return 0;
+	if (own.text[0])
+		fgt_report_line(NULL, own.text);
+	rc = ops->deliver(
 		delivery->slice->file.bytes, delivery->slice->file.len_bytes,
 		delivery->destination, &limits, delivery->facts, why, &wait_s);
-
 	if (wait_s > 0)
 		*delivery->ret_not_before_ns = fgt_now() + wait_s * SECOND_NS;
 	return rc;
@@ -65,10 +77,13 @@ static int deliver(const struct fgt_delivery *delivery, struct fgt_why *why)
 /* Other descriptors that the program closes are reopened by the recorder. */
 static void refresh(void)
 {
+	const struct fgt_upload_limits limits =
+		limits_of(&fgt_library.settings.options);
 	int spans_fd = fgt_journal_fd();
 
 	if (spans_fd >= 0)
 		(void)ops->set_spans(recorder, spans_fd);
+	fgt_spooling_tend(&limits);
 }
 
 static bool is_recording(void)
@@ -137,6 +152,9 @@ int fgt_embedded_open(const int32_t own_tids[FGT_EMBED_OWN_TIDS])
 		rc = ops->start(&embed_options, &recorder, &why);
 	if (rc < 0 && why.text[0])
 		fgt_report_line(NULL, why.text);
+	if (rc == 0)
+		fgt_spooling_start(ops, options->spool_dir,
+				   options->destination);
 	return rc == -EACCES ? -EPERM : rc;
 }
 

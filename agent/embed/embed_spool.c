@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Puts deliveries into a directory, and sends them from there. Runs on the
+ * library's worker; waits as long as the disk and a destination do.
+ */
+#include "agent/embed/embed_spool.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "ringbuf/base/clock.h"
+#include "ringbuf/base/hash.h"
+#include "upload/deliver/dispatch.h"
+#include "upload/deliver/spool/spooled.h"
+
+#define BYTES_MAX   ((uint64_t)64 << 20)
+#define ENTRIES_MAX 1000
+#define NAME_SIZE   64 /* of a payload's destination */
+
+static uint64_t wall_now(void)
+{
+	return fgt_clock_ns(CLOCK_REALTIME);
+}
+
+/* No name of a configuration: those have no #. */
+static void write_name(const char *destination, char *name, size_t size)
+{
+	snprintf(name, size, "#%016llx",
+		 (unsigned long long)fgt_hash_bytes(destination,
+						    strlen(destination)));
+}
+
+static int parse(const struct fgt_embed_spool *spool,
+		 struct fgt_destination **ret_destination, struct fgt_why *why)
+{
+	FGT_AUTO(fgt_destination_free)
+	struct fgt_destination *destination = NULL;
+	const struct fgt_upload_limits *limits = spool->limits;
+	int r = fgt_destination_parse(
+		spool->destination, limits->is_http_allowed, &destination, why);
+
+	if (r < 0)
+		return r;
+	if (limits->ca_file) {
+		destination->ca_file = strdup(limits->ca_file);
+		if (!destination->ca_file)
+			return fgt_why_set(why, -ENOMEM, FGT_NO_MEMORY);
+	}
+	*ret_destination = FGT_TAKE(destination);
+	return 0;
+}
+
+/* ---- Into the directory -------------------------------------------------- */
+
+struct putting {
+	struct fgt_spool *spool;
+	char name[NAME_SIZE];
+};
+
+static int take(void *context, const struct fgt_payload *payload,
+		struct fgt_why *why)
+{
+	const struct putting *putting = context;
+	struct fgt_payload own = *payload;
+	struct fgt_spool_id id;
+
+	memset(own.head.destination, 0, sizeof(own.head.destination));
+	strcpy(own.head.destination, putting->name);
+	return fgt_spooled_add(putting->spool, &own, geteuid(), getegid(),
+			       wall_now(), &id, why);
+}
+
+/* With the lock, the oldest go to make room; without it, none does. */
+static int open_to_put(const char *path, struct fgt_spool **ret_spool,
+		       struct fgt_why *why)
+{
+	const struct fgt_spool_options options = { .path = path,
+						   .max_bytes = BYTES_MAX,
+						   .max_entries = ENTRIES_MAX };
+	int r = fgt_spool_open(&options, wall_now(), ret_spool, why);
+
+	return r == -EBUSY ? fgt_spool_open_as_guest(&options, ret_spool, why)
+			   : r;
+}
+
+int fgt_embed_spool_put(const struct fgt_embed_spool *spool,
+			const struct fgt_ring_slice *slice,
+			const struct fgt_transaction_facts *facts,
+			struct fgt_why *why)
+{
+	FGT_AUTO(fgt_destination_free)
+	struct fgt_destination *destination = NULL;
+	const struct fgt_format_options options = fgt_dispatch_options(facts);
+	struct putting putting = { .spool = NULL };
+	const struct fgt_payload_taker taker = { .take = take,
+						 .context = &putting,
+						 .is_stored = true };
+	int r = parse(spool, &destination, why);
+
+	if (r == 0)
+		r = open_to_put(spool->path, &putting.spool, why);
+	if (r < 0)
+		return r;
+	write_name(spool->destination, putting.name, sizeof(putting.name));
+	r = fgt_destination_encode(destination, slice, &options, &taker, why);
+	fgt_spool_close(putting.spool);
+	return r;
+}
+
+/* ---- Out of it ----------------------------------------------------------- */
+
+struct spool_search {
+	char name[NAME_SIZE];
+	struct fgt_spool_id id;
+	bool is_found;
+};
+
+/* Oldest first. */
+static void found(void *context, const struct fgt_spool_entry *entry,
+		  const uint8_t *bytes, size_t len)
+{
+	struct spool_search *search = context;
+	struct fgt_spooled_head head;
+
+	if (search->is_found || !bytes ||
+	    fgt_spooled_read_head(bytes, len, &head) < 0 ||
+	    strcmp(head.payload.destination, search->name) != 0)
+		return;
+	search->id = entry->id;
+	search->is_found = true;
+}
+
+/* -EBADMSG: the file is damaged. */
+static int send_file(int fd, const struct fgt_embed_spool *spool,
+		     const struct fgt_destination *destination,
+		     struct fgt_why *why, unsigned int *ret_wait_s)
+{
+	struct fgt_send_outcome outcome = { .retry_after_s = 0 };
+	struct fgt_spooled spooled;
+	struct fgt_payload payload;
+	int r = fgt_spooled_read(fd, &spooled);
+
+	if (r < 0)
+		return fgt_why_set(why, r == -EBADMSG ? r : -EAGAIN,
+				   "cannot read an entry of the spool: %s; "
+				   "check its disk",
+				   strerror(-r));
+	payload = fgt_spooled_payload(&spooled);
+	r = fgt_destination_send(destination, &payload, -1, spool->limits,
+				 &outcome, why);
+	fgt_spooled_done(&spooled);
+	*ret_wait_s = outcome.retry_after_s;
+	/* It lets the program not in now: not lost, it may later. */
+	return outcome.is_refused ? -EAGAIN : r;
+}
+
+static int send_entry(struct fgt_spool *opened, const struct fgt_spool_id *id,
+		      const struct fgt_embed_spool *spool, struct fgt_why *why,
+		      unsigned int *ret_wait_s)
+{
+	FGT_AUTO(fgt_destination_free)
+	struct fgt_destination *destination = NULL;
+	FGT_AUTO(fgt_fd_close) int fd = -1;
+	int r = parse(spool, &destination, why);
+
+	if (r < 0)
+		return r;
+	r = fgt_spool_hold(opened, id, &fd);
+	if (r < 0)
+		return fgt_why_set(why, -EAGAIN,
+				   "cannot open an entry of the spool: %s; "
+				   "check its disk",
+				   strerror(-r));
+	r = send_file(fd, spool, destination, why, ret_wait_s);
+	if (r == -EBADMSG)
+		fgt_spool_condemn(opened, id);
+	else if (r != -EAGAIN)
+		(void)fgt_spool_remove(opened, id);
+	return r;
+}
+
+int fgt_embed_spool_send(const struct fgt_embed_spool *spool,
+			 struct fgt_why *why, unsigned int *ret_wait_s)
+{
+	FGT_AUTO(fgt_spool_close) struct fgt_spool *opened = NULL;
+	struct spool_search search = { .is_found = false };
+	const struct fgt_spool_options options = { .path = spool->path,
+						   .max_bytes = BYTES_MAX,
+						   .max_entries = ENTRIES_MAX,
+						   .found = found,
+						   .context = &search };
+	int r;
+
+	*ret_wait_s = 0;
+	write_name(spool->destination, search.name, sizeof(search.name));
+	r = fgt_spool_open(&options, wall_now(), &opened, why);
+	if (r < 0)
+		return r == -EBUSY ? r : -EAGAIN;
+	if (!search.is_found)
+		return -ENOENT;
+	return send_entry(opened, &search.id, spool, why, ret_wait_s);
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A program's deliveries in a directory that outlives it. The directory is open
+ * during a call only: the program may close any descriptor, and another process
+ * of it may use the same directory between two calls.
+ *
+ * Entries are found again by a hash of their destination, which may be a secret.
+ *
+ * MT-Safe | AS-Unsafe
+ */
+#ifndef FGT_AGENT_EMBED_EMBED_SPOOL_H
+#define FGT_AGENT_EMBED_EMBED_SPOOL_H
+
+#include "agent/embed/embed.h"
+#include "ringbuf/slice/slice.h"
+
+/* 0: encoded, and on the disk. Errors of fgt_spool_open_as_guest(),
+ * fgt_spooled_add() and fgt_destination_encode(), with why. */
+int fgt_embed_spool_put(const struct fgt_embed_spool *spool,
+			const struct fgt_ring_slice *slice,
+			const struct fgt_transaction_facts *facts,
+			struct fgt_why *why);
+
+/*
+ * Sends the oldest one that goes there. 0: it has been sent; -ENOENT: there is
+ * none; -EBUSY: another process uses the directory now; -EAGAIN: no answer, it
+ * stays; other errors are final, and it has gone; why is set except with
+ * -ENOENT. ret_wait_s: what the destination asks for, 0.
+ */
+int fgt_embed_spool_send(const struct fgt_embed_spool *spool,
+			 struct fgt_why *why, unsigned int *ret_wait_s);
+
+#endif
