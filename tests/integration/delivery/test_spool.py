@@ -1,0 +1,402 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the agent and the library keep on the disk until a destination answers:
+servers that are down, agents that are killed, disks that are full, two agents.
+test_spool.py BUILD [GROUP…]; FGT_TESTS_SOAK=1: 1,000 kills."""
+import collections
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from kit import sentry_server  # noqa: E402
+from kit.daemon_bench import Daemon, run_groups, sleeper  # noqa: E402
+from kit.sentry_server import SentryServer, accept, answer, fixed  # noqa: E402
+from kit.transact import (  # noqa: E402
+    EVERY, KEY, Envelope, Program, dsn_of, until)
+
+KILLS = 1000 if os.environ.get("FGT_TESTS_SOAK") else 25
+PUT_MORE = 'method = "PUT"; format = "folded";'
+
+
+def spool_of(bench, name):
+    return bench.path(name + "-spool")
+
+
+def config(bench, name, entries, more=""):
+    listed = ", ".join("{ " + entry + " }" for entry in entries)
+    quoted = ", ".join(f'"{entry.split(chr(34))[1]}"' for entry in entries)
+    return f'upload: {{ spool_dir = "{spool_of(bench, name)}"; {more}\n' \
+        f"destinations = ( {listed} );\ntransactions = [ {quoted} ]; }};\n"
+
+
+def url_entry(name, server, more=PUT_MORE):
+    return f'name = "{name}"; url = "http://127.0.0.1:{server.port}/{name}"; ' \
+        f"{more}"
+
+
+def dsn_entry(bench, name, server):
+    path = bench.path(name + ".dsn")
+    with open(path, "w") as file:
+        file.write(dsn_of(server))
+    os.chmod(path, 0o600)
+    return f'name = "{name}"; dsn_file = "{path}"; '
+
+
+def entries_of(bench, name):
+    try:
+        return sorted(entry for entry in os.listdir(spool_of(bench, name))
+                      if entry.endswith(".spool"))
+    except FileNotFoundError:
+        return []
+
+
+def transaction(program, milliseconds=30):
+    return program.run("begin GET_/cart http.server", f"burn {milliseconds}",
+                       "finish")
+
+
+def created(_request, _connection):
+    return answer(201)
+
+
+def flush(bench, daemon):
+    return bench.run("--socket", daemon.socket, "spool", "flush")
+
+
+def ids_of(server):
+    return [request.event_id() for request in server.requests]
+
+
+# ---- The agent ---------------------------------------------------------------
+
+
+def kept_until_answered(checks, bench):
+    """A server that does not answer, then an agent that is killed: what was
+    accepted arrives once, under its id."""
+    server = SentryServer(fixed(503))
+    daemon = Daemon(bench, "kept", config(
+        bench, "kept", [dsn_entry(bench, "kept", server)]))
+    program = Program(bench, mode="agent", socket=daemon.socket, **EVERY)
+    for _ in range(3):
+        transaction(program)
+    checks.ok("transactions wait in the spool", daemon.until(
+        lambda: len(entries_of(bench, "kept")) == 3), daemon.log_text()[-600:])
+    shown = bench.run("--socket", daemon.socket, "spool", "list", "--json")
+    listed = json.loads(shown.stdout or "{}").get("entries", [])
+    checks.ok("spool list shows destination, format, name, id and size",
+              len(listed) == 3 and all(
+                  row["destination"] == "kept" and row["format"] == "sentry"
+                  and row["name"] == "GET_/cart" and len(row["id"]) == 32 and
+                  row["bytes"] > 500 for row in listed),
+              shown.stdout + shown.stderr)
+    status = daemon.status()
+    row = status["destinations"][0]
+    checks.ok("status counts entries and bytes, also of the destination",
+              status["spool_entries"] == row["spooled"] == 3 and
+              status["spool_bytes"] == row["spooled_bytes"] ==
+              sum(row["bytes"] for row in listed), status)
+    modes = {oct(os.stat(os.path.join(spool_of(bench, "kept"), name)).st_mode
+                 & 0o777) for name in entries_of(bench, "kept")}
+    texts = b"".join(open(os.path.join(spool_of(bench, "kept"), name),
+                          "rb").read() for name in entries_of(bench, "kept"))
+    checks.ok("files are their owner's, and hold no key", modes == {"0o600"}
+              and KEY.encode() not in texts, modes)
+    tried = set(ids_of(server))
+    daemon.end(signal.SIGKILL)
+    server.script = accept
+    server.requests.clear()
+    daemon.start()
+    checks.ok("the next agent delivers what the killed one had", until(
+        lambda: not entries_of(bench, "kept") and
+        len(server.requests) >= 3), daemon.log_text()[-600:])
+    sent = ids_of(server)
+    # A child of the killed agent may have been sending one.
+    checks.ok("under the ids that they had, and no other",
+              set(sent) == {row["id"] for row in listed} and
+              len(sent) <= 3 + 2 and tried <= set(sent), (tried, sent))
+    envelopes = [Envelope(bench, request.envelope())
+                 for request in server.requests]
+    now = time.strftime("%Y-%m-%dT%H", time.gmtime())
+    checks.ok("envelopes are right, with the time at which they are sent",
+              not any(envelope.wrong for envelope in envelopes) and
+              all(envelope.header["sent_at"].startswith(now[:10])
+                  for envelope in envelopes),
+              [envelope.wrong for envelope in envelopes])
+    daemon.end()
+    program.close()
+    server.close()
+
+
+def lost_reply_keeps_the_id(checks, bench):
+    """Fault N11: the server takes it and closes before it answers."""
+    server = SentryServer(sentry_server.no_answer)
+    daemon = Daemon(bench, "reply", config(
+        bench, "reply", [dsn_entry(bench, "reply", server)]))
+    program = Program(bench, mode="agent", socket=daemon.socket, **EVERY)
+    transaction(program)
+    checks.ok("it is sent", until(lambda: server.requests),
+              daemon.log_text()[-400:])
+    until(lambda: daemon.status()["destinations"][0]["retried"])
+    flushed = flush(bench, daemon)
+    checks.ok("and again at a flush, with the same id", flushed.returncode == 0
+              and until(lambda: len(server.requests) == 2) and
+              len(set(ids_of(server))) == 1, (flushed, ids_of(server)))
+    server.script = accept
+    until(lambda: daemon.status()["destinations"][0]["retried"] == 2)
+    flush(bench, daemon)
+    checks.ok("an answer ends it", until(
+        lambda: not entries_of(bench, "reply")) and
+        len(set(ids_of(server))) == 1, ids_of(server))
+    daemon.end()
+    program.close()
+    server.close()
+
+
+def one_that_is_down_delays_no_other(checks, bench):
+    down, up = SentryServer(sentry_server.never), SentryServer(created)
+    daemon = Daemon(bench, "two", config(bench, "two", [
+        url_entry("down", down), url_entry("up", up)]))
+    program = Program(bench, mode="agent", socket=daemon.socket, **EVERY)
+    for _ in range(5):
+        transaction(program)
+    checks.ok("a server that hangs does not delay another", until(
+        lambda: len(up.requests) == 5, 15), daemon.log_text()[-600:])
+    waiting = {row["name"]: row["spooled"]
+               for row in daemon.status()["destinations"]}
+    checks.ok("what it does not take stays in the spool", until(
+        lambda: len(entries_of(bench, "two")) == 5) and
+        waiting["down"] > 0, waiting)
+    seconds = daemon.end()
+    checks.ok("SIGTERM: the agent leaves within 5 s, the spool stays",
+              seconds < 5.5 and len(entries_of(bench, "two")) == 5,
+              (seconds, entries_of(bench, "two")))
+    program.close()
+    down.close()
+    up.close()
+
+
+def killed_at_any_time(checks, bench):
+    """kill -9 of the agent while a server is up, then down, then up."""
+    server = SentryServer(created)
+    daemon = Daemon(bench, "kills", config(
+        bench, "kills", [dsn_entry(bench, "kills", server)]))
+    program = Program(bench, mode="agent", socket=daemon.socket, **EVERY)
+    seen = collections.Counter()
+    spooled = set()
+    for number in range(KILLS):
+        server.script = accept if number % 3 else sentry_server.no_answer
+        transaction(program, 10)
+        time.sleep((number * 37 % 101) / 200)  # until some point of its way
+        daemon.end(signal.SIGKILL)
+        spooled |= set(listed_ids(bench, "kills"))
+        daemon.start()
+        until(lambda: program.status()["recording"], 5)
+    server.script = accept
+    flush(bench, daemon)
+    checks.ok(f"{KILLS} kills: the spool is empty in the end", until(
+        lambda: not entries_of(bench, "kills")), daemon.log_text()[-600:])
+    for request in server.requests:
+        seen[request.event_id()] += 1
+    checks.ok("everything that was in the spool arrived",
+              spooled <= set(seen), spooled - set(seen))
+    wrong = [Envelope(bench, request.envelope()).wrong
+             for request in server.requests]
+    checks.ok("nothing arrived damaged", not any(wrong) and not
+              os.path.exists(os.path.join(spool_of(bench, "kills"), "bad")),
+              [text for text in wrong if text][:3])
+    names = [name for name in os.listdir(spool_of(bench, "kills"))
+             if name.endswith(".tmp")]
+    checks.ok("no temporary file is left", not names, names)
+    daemon.end()
+    program.close()
+    server.close()
+
+
+def listed_ids(bench, name):
+    shown = bench.run("spool", "list", "--dir", spool_of(bench, name),
+                      "--json")
+    return [row["id"] for row in json.loads(shown.stdout)["entries"]]
+
+
+def full_disk(checks, bench):
+    """Fault D1: a file system of 64 KiB; the oldest go."""
+    if os.getuid() != 0:
+        print("# skipped: only root may mount")
+        return
+    server = SentryServer(fixed(503))
+    folder = spool_of(bench, "full")
+    os.makedirs(folder, 0o700)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k,mode=700", "none",
+                    folder], check=True)
+    try:
+        daemon = Daemon(bench, "full", config(
+            bench, "full", [url_entry("lab", server, 'format = "chrome";')]))
+        program = Program(bench, mode="agent", socket=daemon.socket, **EVERY)
+        before = daemon.status()
+        for _ in range(12):
+            transaction(program, 200)
+        checks.ok("disk full: the oldest are dropped, and counted",
+                  daemon.until(lambda: daemon.status()
+                               ["spool_dropped_disk_full"] > 0, 20),
+                  daemon.log_text()[-800:])
+        until(lambda: daemon.status()["deliveries_waiting"] == 0)
+        status = daemon.status()
+        checks.ok("what is counted and what is there are all",
+                  until(lambda: daemon.status()["spool_spooled"] == 12) and
+                  daemon.status()["spool_entries"] +
+                  daemon.status()["spool_dropped_disk_full"] == 12,
+                  daemon.status())
+        checks.ok("sampling goes on", status["ok"] and
+                  before["hung_ns"] == status["hung_ns"] == 0, status)
+        server.script = created
+        flush(bench, daemon)
+        checks.ok("the rest is delivered", until(
+            lambda: not entries_of(bench, "full")), daemon.log_text()[-600:])
+        daemon.end()
+        program.close()
+    finally:
+        subprocess.run(["umount", "-l", folder], check=False)
+        server.close()
+
+
+def unusable_directory(checks, bench):
+    """Fault D3: without a spool it is delivered from memory, as before."""
+    server = SentryServer(created)
+    folder = spool_of(bench, "open")
+    os.makedirs(folder)
+    os.chmod(folder, 0o1777)
+    daemon = Daemon(bench, "open", config(
+        bench, "open", [url_entry("lab", server)]))
+    program = Program(bench, mode="agent", socket=daemon.socket, **EVERY)
+    checks.ok("a directory that others may write is refused in the log",
+              daemon.until(lambda: "chmod it to 0700" in daemon.log_text()),
+              daemon.log_text())
+    transaction(program)
+    checks.ok("deliveries go on without it", until(lambda: server.requests),
+              daemon.log_text()[-400:])
+    daemon.end()
+    program.close()
+    server.close()
+
+
+def two_agents(checks, bench):
+    """Fault D5: one directory, two agents."""
+    server = SentryServer(created)
+    text = config(bench, "pair", [url_entry("lab", server)])
+    first = Daemon(bench, "pair", text)
+    until(lambda: os.path.exists(os.path.join(spool_of(bench, "pair"),
+                                              "lock")))
+    second = Daemon(bench, "pair2", text)
+    checks.ok("the second agent names the first one, and does without",
+              second.until(lambda: f"used by process {first.child.pid}"
+                           in second.log_text()), second.log_text())
+    first.end()
+    checks.ok("it takes the spool over when the first has left",
+              second.until(lambda: "deliveries wait" in second.log_text(),
+                           20), second.log_text())
+    second.end()
+    server.close()
+
+
+# ---- The command line --------------------------------------------------------
+
+
+def slice_into_spool(checks, bench):
+    server = SentryServer(fixed(503))
+    daemon = Daemon(bench, "slice", config(bench, "slice", [
+        dsn_entry(bench, "slice", server)]))
+    target = sleeper(bench)
+    daemon.attach(target.pid)
+    time.sleep(1)
+    shown = bench.run("--socket", daemon.socket, "slice", "--last", "500ms",
+                      "-p", str(target.pid), "--upload", "slice", "--json")
+    checks.ok("slice --upload exits 0 once it is in the spool, and names that",
+              shown.returncode == 0 and "it is in the spool" in shown.stderr
+              and json.loads(shown.stdout)["upload"]["spooled"] is True,
+              shown)
+    server.script = accept
+    flush(bench, daemon)
+    checks.ok("the agent sends it, under the same id", until(
+        lambda: not entries_of(bench, "slice")) and
+        len(set(ids_of(server))) == 1 and len(server.requests) >= 2,
+        (ids_of(server), daemon.log_text()[-600:]))
+    daemon.end()
+    target.kill()
+    server.close()
+
+
+def drop_and_mistakes(checks, bench):
+    server = SentryServer(fixed(503))
+    daemon = Daemon(bench, "drop", config(
+        bench, "drop", [url_entry("lab", server)]))
+    program = Program(bench, mode="agent", socket=daemon.socket, **EVERY)
+    for _ in range(3):
+        transaction(program)
+    daemon.until(lambda: len(entries_of(bench, "drop")) == 3)
+    first = entries_of(bench, "drop")[0][:-len(".spool")]
+    one = bench.run("--socket", daemon.socket, "spool", "drop", first)
+    checks.ok("spool drop ENTRY removes one", one.returncode == 0 and
+              len(entries_of(bench, "drop")) == 2, one)
+    nothing = bench.run("--socket", daemon.socket, "spool", "drop")
+    checks.ok("spool drop without names is a mistake", nothing.returncode == 2
+              and "--all" in nothing.stderr, nothing)
+    every = bench.run("--socket", daemon.socket, "spool", "drop", "--all",
+                      "--destination", "lab", "--json")
+    checks.ok("spool drop --all removes the rest", every.returncode == 0 and
+              json.loads(every.stdout) == {"dropped": 2} and
+              not entries_of(bench, "drop"), every)
+    checks.ok("the agent notices", daemon.until(
+        lambda: daemon.status()["spool_entries"] == 0), daemon.status())
+    daemon.end()
+    alone = bench.run("spool", "flush", "--dir", spool_of(bench, "drop"))
+    checks.ok("flush without an agent is exit status 3", alone.returncode == 3
+              and "no agent uses this spool" in alone.stderr, alone)
+    wrong = bench.run("spool", "lisst")
+    checks.ok("a misspelt action gets the nearest one", wrong.returncode == 2
+              and "did you mean spool list" in wrong.stderr, wrong)
+    program.close()
+    server.close()
+
+
+# ---- The library -------------------------------------------------------------
+
+
+def embedded(checks, bench):
+    """A program without an agent, killed while its server is down; the next run
+    of it delivers."""
+    server = SentryServer(sentry_server.no_answer)
+    folder = bench.path("embedded-spool")
+    options = dict(mode="embedded", destination=dsn_of(server),
+                   spool_dir=folder, **EVERY)
+    program = Program(bench, **options)
+    for _ in range(2):
+        transaction(program)
+    checks.ok("embedded: transactions are on the disk", until(
+        lambda: len([name for name in os.listdir(folder)
+                     if name.endswith(".spool")]) == 2), program.log_text())
+    texts = b"".join(open(os.path.join(folder, name), "rb").read()
+                     for name in os.listdir(folder))
+    checks.ok("embedded: without the key", KEY.encode() not in texts, "")
+    program.child.kill()
+    program.child.wait()
+    tried = set(ids_of(server))
+    server.script = accept
+    server.requests.clear()
+    again = Program(bench, **options)
+    checks.ok("embedded: the next run delivers them, under the same ids", until(
+        lambda: not [name for name in os.listdir(folder)
+                     if name.endswith(".spool")]) and
+        len(server.requests) == 2 and tried <= set(ids_of(server)),
+        (again.log_text(), tried, ids_of(server)))
+    again.close()
+    server.close()
+
+
+if __name__ == "__main__":
+    run_groups([kept_until_answered, lost_reply_keeps_the_id,
+                one_that_is_down_delays_no_other, killed_at_any_time,
+                full_disk, unusable_directory, two_agents, slice_into_spool,
+                drop_and_mistakes, embedded])
