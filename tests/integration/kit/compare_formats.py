@@ -222,15 +222,16 @@ def compare(prefix, jitter=0):
         for stack, ns in stacks.items():
             sums[";".join(as_folded(name) for name in stack)] += ns // period
     demand(sums == read_folded(prefix + ".folded"), "folded differs")
+    found = {}
     for ending, read in ((".speedscope.json", read_speedscope),
                          (".envelope", read_sentry),
                          (".chunk.envelope", read_sentry),
                          (".pftrace", read_perfetto),
                          (".trace.json", read_chrome)):
-        wrong = list(faults(wanted, read(prefix + ending), period, jitter))
+        found[ending] = read(prefix + ending)
+        wrong = list(faults(wanted, found[ending], period, jitter))
         demand(not wrong, f"{ending}: {'; '.join(wrong[:3])}")
-    wrong = list(unlike(read_chrome(prefix + ".trace.json"),
-                        read_perfetto(prefix + ".pftrace")))
+    wrong = list(unlike(found[".trace.json"], found[".pftrace"]))
     demand(not wrong, "; ".join(wrong[:3]))
 
 
