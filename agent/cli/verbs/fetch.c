@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "agent/cli/complaint.h"
+#include "agent/cli/range/range_request.h"
 #include "agent/config/config.h"
 #include "ringbuf/base/clock.h"
 #include "ringbuf/base/sink.h"
@@ -18,7 +19,6 @@
 
 #define TIMEOUT_NS	UINT64_C(30000000000)
 #define SILENT_NS	UINT64_C(2000000000) /* then the wait is announced */
-#define AHEAD_MAX_NS	UINT64_C(3600000000000) /* the agent refuses more */
 #define SYSTEM_SOCKET	"/run/fgtrace/agent.sock"
 #define SLICE_MAX_BYTES ((size_t)1 << 30)
 #define SOCKET_PATH_MAX (FGT_SOCKET_PATH_SIZE - 1)
@@ -60,24 +60,6 @@ int fgt_fetch_put_target(struct fgt_builder *request, const char *text,
 	return 0;
 }
 
-/* On the clock that the user named; the agent maps wall times. */
-static void put_range(struct fgt_builder *request,
-		      const struct fgt_range *range)
-{
-	if (range->has_to)
-		fgt_builder_uint(request,
-				 fgt_time_is_wall(&range->to) ? "to_wall_ns"
-							      : "to_ns",
-				 range->to.ns);
-	if (range->has_from)
-		fgt_builder_uint(request,
-				 fgt_time_is_wall(&range->from) ? "from_wall_ns"
-								: "from_ns",
-				 range->from.ns);
-	else
-		fgt_builder_uint(request, "last_ns", range->last_ns);
-}
-
 static int make_request(const struct fgt_fetch *fetch,
 			struct fgt_builder **ret_request)
 {
@@ -90,7 +72,7 @@ static int make_request(const struct fgt_fetch *fetch,
 		fgt_builder_int(request, "pid", fetch->pid);
 	else if (fetch->name)
 		fgt_builder_string(request, "name", fetch->name);
-	put_range(request, &fetch->range);
+	fgt_range_put(&fetch->range, request);
 	if (fetch->tid)
 		fgt_builder_int(request, "tid", fetch->tid);
 	*ret_request = request;
@@ -211,27 +193,14 @@ static int explain_reply(int error, const struct fgt_message *reply,
 	return error;
 }
 
-/* How far the range's end lies ahead. */
-static uint64_t wait_ns_of(const struct fgt_range *range)
-{
-	struct fgt_now now;
-	uint64_t now_ns, wait_ns;
-
-	fgt_now_read(&now);
-	now_ns = fgt_time_is_wall(&range->to) ? now.wall_ns : now.mono_ns;
-	wait_ns = range->has_to && range->to.ns > now_ns ? range->to.ns - now_ns
-							 : 0;
-	return wait_ns < AHEAD_MAX_NS ? wait_ns : AHEAD_MAX_NS;
-}
-
 /* range: of a slice, or NULL. */
 static int call(const struct fgt_channel *channel, const char *socket_path,
 		struct fgt_builder *request, const struct fgt_range *range,
 		struct fgt_message **ret_reply, struct fgt_why *why)
 {
 	FGT_AUTO(fgt_message_free) struct fgt_message *reply = NULL;
-	uint64_t ready_ns =
-		fgt_clock_ns(CLOCK_MONOTONIC) + (range ? wait_ns_of(range) : 0);
+	uint64_t ready_ns = fgt_clock_ns(CLOCK_MONOTONIC) +
+			    (range ? fgt_range_wait_ns(range) : 0);
 	uint64_t deadline_ns = ready_ns + TIMEOUT_NS;
 	int r = fgt_channel_send(channel, request, NULL, 0, deadline_ns);
 
