@@ -53,6 +53,14 @@ int fgt_syscall_filter_set(void);
 int fgt_syscall_filter_answer(void);
 
 /*
+ * For a process that serves on a socket that listens: as the first, and it may
+ * accept connections and start threads.
+ *
+ * MT-Safe | AS-Unsafe
+ */
+int fgt_syscall_filter_serve(void);
+
+/*
  * For a process that opens and connects, with libraries whose calls are not
  * known: executing, touching other processes, and what only an intruder does
  * get EPERM. Otherwise as above.

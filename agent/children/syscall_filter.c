@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Seccomp filters. Run in the symbol helper, row servers and fronts, which must
- * not open, connect or execute, and in the delivery process, which must not
+ * Seccomp filters. Run in the symbol helper, row servers, fronts and the HTTP server,
+ * which must not open, connect or execute, and in the delivery process, which must not
  * execute; none may touch another process.
  */
 #include "agent/children/confinement.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <seccomp.h>
 #include <stddef.h>
 #include <sys/syscall.h>
@@ -52,6 +53,18 @@ static const int allowed[] = {
 	SYS_gettid,
 	SYS_exit,
 	SYS_exit_group,
+};
+
+/* To serve on a socket that listens, with a thread for each connection. */
+static const int of_servers[] = {
+	SYS_accept4,	     SYS_recvfrom,
+	SYS_sendto,	     SYS_writev,
+	SYS_shutdown,	     SYS_setsockopt,
+	SYS_getsockopt,	     SYS_getsockname,
+	SYS_getpeername,     SYS_fcntl,
+	SYS_pipe2,	     SYS_eventfd2,
+	SYS_set_robust_list, SYS_rseq,
+	SYS_clock_nanosleep, SYS_sched_getaffinity,
 };
 
 /* openat is in neither list: libdw looks for split DWARF and does without. */
@@ -162,7 +175,32 @@ int fgt_syscall_filter_forbid(void)
 				      COUNT(forbidden)));
 }
 
-static int set_filter(bool has_files)
+/*
+ * Threads, not processes. Flags of clone3 are in memory, which a filter cannot
+ * read: the C library takes clone where there is no clone3.
+ */
+static int add_threads(scmp_filter_ctx filter)
+{
+	const struct scmp_arg_cmp is_thread = { .arg = 0,
+						.op = SCMP_CMP_MASKED_EQ,
+						.datum_a = CLONE_THREAD,
+						.datum_b = CLONE_THREAD };
+	int error = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SYS_clone, 1,
+				     is_thread);
+
+	return error ? error
+		     : seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS),
+					SYS_clone3, 0);
+}
+
+/* What is allowed beside the calls of all. */
+enum filter_use {
+	USE_ANSWERS,
+	USE_FILES,
+	USE_SERVER, /* has open sockets and threads, too */
+};
+
+static int set_filter(enum filter_use use)
 {
 	scmp_filter_ctx filter = new_filter(SCMP_ACT_ERRNO(EPERM));
 	int error;
@@ -170,9 +208,14 @@ static int set_filter(bool has_files)
 	if (!filter)
 		return -ENOMEM;
 	error = add_calls(filter, SCMP_ACT_ALLOW, allowed, COUNT(allowed));
-	if (!error && has_files)
+	if (!error && use != USE_ANSWERS)
 		error = add_calls(filter, SCMP_ACT_ALLOW, of_files,
 				  COUNT(of_files));
+	if (!error && use == USE_SERVER)
+		error = add_calls(filter, SCMP_ACT_ALLOW, of_servers,
+				  COUNT(of_servers));
+	if (!error && use == USE_SERVER)
+		error = add_threads(filter);
 	if (!error)
 		error = add_calls(filter, SCMP_ACT_KILL_PROCESS, deadly,
 				  COUNT(deadly));
@@ -183,10 +226,15 @@ static int set_filter(bool has_files)
 
 int fgt_syscall_filter_set(void)
 {
-	return set_filter(true);
+	return set_filter(USE_FILES);
 }
 
 int fgt_syscall_filter_answer(void)
 {
-	return set_filter(false);
+	return set_filter(USE_ANSWERS);
+}
+
+int fgt_syscall_filter_serve(void)
+{
+	return set_filter(USE_SERVER);
 }

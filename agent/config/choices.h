@@ -14,6 +14,12 @@ enum fgt_provider {
 	FGT_PROVIDER_SCHEDSTAT, /* procfs, polled */
 };
 
+/* http.token */
+enum fgt_web_token {
+	FGT_WEB_TOKEN_AUTO, /* made at each start */
+	FGT_WEB_TOKEN_OFF,
+};
+
 /* symbols.demangle */
 enum fgt_demangle {
 	FGT_DEMANGLE_FULL, /* with parameters */

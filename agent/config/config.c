@@ -330,7 +330,13 @@ static int finish(struct loader *loader)
 	char path[sizeof(((struct sockaddr_un *)NULL)->sun_path)];
 	int error = make_absolute("upload.ca_file", &config->upload.ca_file,
 				  loader->why);
-
+	if (!error)
+		error = make_absolute("http.token_file",
+				      &config->http.token_file, loader->why);
+	if (!error)
+		error = fgt_config_check_http(
+			config, fgt_trusted_file_name(loader->file_name),
+			loader->why);
 	if (!error)
 		error = make_absolute("upload.spool_dir",
 				      &config->upload.spool_dir, loader->why);

@@ -79,6 +79,14 @@ struct fgt_config {
 	size_t target_count;
 	struct fgt_config_trigger *triggers;
 	size_t trigger_count;
+	struct {
+		char *listen; /* NULL: no server */
+		char *token_file; /* NULL: beside the socket */
+		enum fgt_web_token token;
+		bool is_remote_allowed;
+		char **names; /* by which clients may call it */
+		size_t name_count;
+	} http;
 	char *socket; /* never NULL: the default if the file has none */
 	struct {
 		char *release, *environment, *ca_file;

@@ -17,6 +17,7 @@
 #define PID_LIMIT	  4194304 /* the kernel's PID_MAX_LIMIT */
 #define TARGETS_MAX	  1024
 #define DIRS_MAX	  64
+#define HTTP_NAMES_MAX	  8 /* FGT_WEB_NAMES_MAX */
 #define DESTINATIONS_MAX  64
 #define DESTINATION_BYTES 63
 #define URL_BYTES	  2047
@@ -32,6 +33,7 @@ static const char *const STATE_FRAMES[] = { "auto", "root", "leaf", "no",
 					    NULL };
 /* The order is that of enum fgt_provider. */
 static const char *const PROVIDERS[] = { "auto", "bpf", "schedstat", NULL };
+static const char *const HTTP_TOKENS[] = { "auto", "off", NULL };
 static const char *const DEMANGLE[] = { "full", "name", "no", NULL };
 static const char *const KINDS[] = { "http", "pyroscope", "pyroscope-push",
 				     "otlp", NULL };
@@ -49,7 +51,6 @@ static const char *const LOG_FORMATS[] = { "logfmt", "json", NULL };
 #define TARGET_AT(member) .offset = offsetof(struct fgt_config_target, member)
 #define DEST_AT(member) .offset = offsetof(struct fgt_destination_settings, member)
 #define TRIGGER_AT(member) .offset = offsetof(struct fgt_config_trigger, member)
-#define UNSUPPORTED(name) { .path = name, .type = FGT_CONFIG_UNSUPPORTED }
 
 static const struct fgt_config_key TARGET_KEYS[] = {
 	{ "pid", FGT_CONFIG_INT, TARGET_AT(pid), .min = 1, .max = PID_LIMIT },
@@ -170,8 +171,14 @@ const struct fgt_config_key fgt_config_keys[] = {
 	  .max = TRIGGERS_MAX, .entries = TRIGGER_KEYS,
 	  .entry_size = sizeof(struct fgt_config_trigger) },
 	{ "socket", FGT_CONFIG_STRING, AT(socket), .max = SOCKET_BYTES },
-	UNSUPPORTED("http.listen"),
-	UNSUPPORTED("http.token_file"),
+	{ "http.listen", FGT_CONFIG_STRING, AT(http.listen), .max = NAME_BYTES },
+	{ "http.token", FGT_CONFIG_CHOICE, AT(http.token),
+	  .choices = HTTP_TOKENS, .default_number = FGT_WEB_TOKEN_AUTO },
+	{ "http.token_file", FGT_CONFIG_STRING, AT(http.token_file),
+	  .max = PATH_BYTES },
+	{ "http.allow_remote", FGT_CONFIG_BOOL, AT(http.is_remote_allowed) },
+	{ "http.names", FGT_CONFIG_STRINGS, AT(http.names),
+	  COUNT_AT(http.name_count), .max = HTTP_NAMES_MAX },
 	{ "upload.release", FGT_CONFIG_STRING, AT(upload.release),
 	  .max = NAME_BYTES },
 	{ "upload.environment", FGT_CONFIG_STRING, AT(upload.environment),

@@ -164,4 +164,8 @@ void fgt_config_clear(const struct fgt_config_key *key, void *base);
 /* Frees the strings and lists of the keys in base. */
 void fgt_config_clear_all(const struct fgt_config_key *keys, void *base);
 
+/* Do the values of http fit together? where begins the message. -EINVAL. */
+int fgt_config_check_http(const struct fgt_config *config, const char *where,
+			  struct fgt_why *why);
+
 #endif

@@ -13,6 +13,7 @@
 
 #include "agent/daemon/continuous/continuous.h"
 #include "agent/daemon/fixed_settings.h"
+#include "agent/daemon/http/http_service.h"
 #include "agent/daemon/loop/log.h"
 #include "agent/daemon/loop/loop.h"
 #include "agent/daemon/recorder.h"
@@ -47,6 +48,7 @@ struct daemon {
 	struct fgt_triggers *triggers;
 	struct fgt_continuous *continuous;
 	struct fgt_control *control;
+	struct fgt_web_service *http;
 	struct fgt_config *config; /* in force */
 	struct fgt_watchdog *watchdog;
 	struct fgt_notify notify; /* the service manager */
@@ -370,6 +372,7 @@ static void daemon_done(struct daemon *daemon)
 	fgt_triggers_free(daemon->triggers);
 	fgt_continuous_free(daemon->continuous);
 	fgt_slices_free(daemon->slices);
+	fgt_web_service_free(daemon->http);
 	fgt_control_free(daemon->control);
 	fgt_registrations_free(daemon->registrations);
 	fgt_deliveries_free(daemon->deliveries);
@@ -387,15 +390,19 @@ static void daemon_done(struct daemon *daemon)
 	fgt_config_free(daemon->config);
 }
 
-/* Only the directory of a built-in path is made. */
-static bool is_default_socket(const char *path)
+static int serve_http(struct daemon *daemon, struct fgt_why *why)
 {
-	char built_in[sizeof(((struct fgt_listener *)0)->path)];
-	const char *given = getenv("FGTRACE_SOCKET");
+	const struct fgt_web_service_options options = {
+		.loop = daemon->loop,
+		.control = daemon->control,
+		.config = daemon->config,
+		.socket_path = daemon->listener.path,
+		.verbs = daemon->verbs,
+	};
+	int r = fgt_web_service_new(&options, &daemon->http, why);
 
-	return !(given && *given) &&
-	       fgt_default_socket(built_in, sizeof(built_in)) == 0 &&
-	       strcmp(path, built_in) == 0;
+	daemon->status.http = daemon->http;
+	return r;
 }
 
 static int daemon_init(struct daemon *daemon, const char *socket_path,
@@ -410,7 +417,7 @@ static int daemon_init(struct daemon *daemon, const char *socket_path,
 				   "cannot make the event loop: %s: raise "
 				   "LimitNOFILE= or ulimit -n",
 				   strerror(-r));
-	r = fgt_listener_open(socket_path, is_default_socket(socket_path),
+	r = fgt_listener_open(socket_path, fgt_is_default_socket(socket_path),
 			      &daemon->listener, why);
 	if (r < 0)
 		return r;
@@ -421,6 +428,8 @@ static int daemon_init(struct daemon *daemon, const char *socket_path,
 		r = fgt_daemon_watch(daemon->sampler, &daemon->notify,
 				     &daemon->watchdog);
 	daemon->status.watchdog = daemon->watchdog;
+	if (r == 0 && daemon->config->http.listen)
+		return serve_http(daemon, why);
 	if (r < 0)
 		return fgt_why_set(why, r,
 				   "cannot start sampling: %s: free memory "

@@ -42,6 +42,14 @@ void fgt_settings_keep_fixed(const struct fgt_config *old,
 		  "upload.spool_days" },
 		{ old->symbols.demangle != new->symbols.demangle,
 		  "symbols.demangle" },
+		{ is_other(old->http.listen, new->http.listen) ||
+			  is_other(old->http.token_file,
+				   new->http.token_file) ||
+			  old->http.token != new->http.token ||
+			  old->http.is_remote_allowed !=
+				  new->http.is_remote_allowed ||
+			  old->http.name_count != new->http.name_count,
+		  "http" },
 	};
 
 	for (size_t i = 0; i < sizeof(fixed) / sizeof(fixed[0]); i++)

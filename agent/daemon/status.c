@@ -142,6 +142,16 @@ static void add_life(struct fgt_builder *builder,
 	fgt_builder_string(builder, "reload_why", status->reload_why.text);
 }
 
+/* The HTTP server is no owner: it must not show its token. */
+static bool is_owner(const struct fgt_control_client *client)
+{
+	const struct fgt_peer *peer = fgt_control_peer(client);
+
+	return !fgt_control_is_adopted(client) &&
+	       (peer->is_root || (peer->uid == geteuid() && peer->uid != 0 &&
+				  !peer->is_stranger));
+}
+
 void fgt_daemon_status_handle(void *context, struct fgt_control_client *client,
 			      const struct fgt_request *request)
 {
@@ -159,6 +169,7 @@ void fgt_daemon_status_handle(void *context, struct fgt_control_client *client,
 		add_slices(builder, status->slices);
 		add_deliveries(builder, status->deliveries);
 		fgt_spooler_put(status->spooler, builder);
+		fgt_web_service_put(status->http, is_owner(client), builder);
 		count = fgt_target_list_put(status->targets,
 					    fgt_control_peer(client), builder);
 		fgt_builder_uint(builder, "target_count", count);

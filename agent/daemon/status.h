@@ -11,6 +11,7 @@
 #include "agent/capture/sampler.h"
 #include "agent/config/config.h"
 #include "agent/daemon/delivery/deliveries.h"
+#include "agent/daemon/http/http_service.h"
 #include "agent/daemon/loop/watchdog.h"
 #include "agent/daemon/programs/registration.h"
 #include "agent/daemon/slices/slices.h"
@@ -31,6 +32,7 @@ struct fgt_daemon_status {
 	struct fgt_deliveries *deliveries;
 	struct fgt_spooler *spooler;
 	struct fgt_watchdog *watchdog;
+	struct fgt_web_service *http; /* NULL: none */
 	const char *socket_path;
 	uint64_t started_ns;
 	uint64_t reloads, reload_failed;

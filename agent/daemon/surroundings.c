@@ -8,8 +8,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
+#include <sys/un.h>
 #include <unistd.h>
+
+#include "agent/config/config.h"
 
 /* Blocks of this size and more go back to the kernel when they are freed. */
 #define MMAP_THRESHOLD_BYTES (128 << 10)
@@ -43,6 +48,16 @@ static void give_up_rights(bool is_self_sampled)
 	 * not read which system calls block its threads. */
 	if (geteuid() == 0 || !is_self_sampled)
 		prctl(PR_SET_DUMPABLE, 0);
+}
+
+bool fgt_is_default_socket(const char *path)
+{
+	char built_in[sizeof(((struct sockaddr_un *)0)->sun_path)];
+	const char *given = getenv("FGTRACE_SOCKET");
+
+	return !(given && *given) &&
+	       fgt_default_socket(built_in, sizeof(built_in)) == 0 &&
+	       strcmp(path, built_in) == 0;
 }
 
 int fgt_surroundings_prepare(bool is_self_sampled, struct fgt_why *why)

@@ -17,4 +17,8 @@
  */
 int fgt_surroundings_prepare(bool is_self_sampled, struct fgt_why *why);
 
+/* The path is the built-in one: its directory may be made. MT-Safe | AS-Unsafe
+ */
+bool fgt_is_default_socket(const char *path);
+
 #endif

@@ -16,7 +16,7 @@ _fgtrace_agent()
 		words=("${COMP_WORDS[@]}") cword=$COMP_CWORD
 		cur=${words[cword]} prev=${words[cword - 1]}
 	fi
-	local verbs='daemon attach detach slice record convert status targets triggers
+	local verbs='daemon attach detach slice record convert status targets metrics tail triggers
 		spool config version help'
 	for ((i = 1; i < cword; i++)); do
 		case ${words[i]} in
@@ -56,7 +56,7 @@ _fgtrace_agent()
 		;;
 	-p | --pid | -n | --name)
 		# slice asks the daemon's targets; record takes any process.
-		if [[ $verb == slice ]]; then
+		if [[ $verb == slice || $verb == tail ]]; then
 			mapfile -t COMPREPLY < <(compgen -W "$(
 				_fgtrace_agent_targets "${words[0]}" "$prev"
 			)" -- "$cur")

@@ -199,17 +199,6 @@ def test_config(bench):
        good in result.stdout, result.stderr)
     expect_error(bench, "config check refuses a bad one", 2,
                  f"{bad}:2", "config", "check", "-c", bad)
-    planned = bench.path("planned.conf")
-    for key, text in (
-            ("http.listen",
-             '\nhttp: {\n  listen = "127.0.0.1:7071";\n};\n'),):
-        with open(planned, "w") as file:
-            file.write(text)
-        expect_error(bench, f"config check refuses {key} of a later version",
-                     2, f"planned.conf:3: `{key}` is not supported by this "
-                     "version", "config", "check", "-c", planned)
-    expect_error(bench, "which no daemon ignores either", 2, "planned.conf:3:",
-                 "daemon", "-c", planned, "--socket", bench.path("no.sock"))
     shown = bench.run("config", "show", "-c", good)
     again = bench.path("again.conf")
     with open(again, "w") as file:

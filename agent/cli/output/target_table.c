@@ -210,6 +210,19 @@ static void print_capability(const struct fgt_message *reply, const char *label,
 	putchar('\n');
 }
 
+/* The address has the token where the user may know it. */
+static void print_http(const struct fgt_message *reply)
+{
+	const char *address = text(reply, "http_address");
+	const char *url = text(reply, "http_url");
+
+	if (address[0] == '?')
+		return;
+	fputs("HTTP on ", stdout);
+	fgt_print_text(stdout, url[0] != '?' ? url : address, 200);
+	putchar('\n');
+}
+
 int fgt_print_status(const char *verb, const struct fgt_message *reply)
 {
 	const char *config = text(reply, "config");
@@ -233,6 +246,7 @@ int fgt_print_status(const char *verb, const struct fgt_message *reply)
 	       (double)number(reply, "rss_bytes") / 1048576,
 	       (double)number(reply, "cpu_ns") / 1e9,
 	       number(reply, "slices_served"));
+	print_http(reply);
 	if (number(reply, "hung_ns")) {
 		fgt_print_text(stdout, text(reply, "hung"), 160);
 		putchar('\n');

@@ -17,24 +17,17 @@
 #include "agent/daemon/delivery/delivery_child.h"
 #include "agent/daemon/front/front.h"
 #include "agent/files/open_file.h"
+#include "agent/http/http_child.h"
 #include "agent/symbols/helper/helper.h"
 #include "agent/unwind/rows/rows.h"
 #include "ringbuf/base/nearest.h"
 
 static const struct fgt_verb *const verbs[] = {
-	&fgt_verb_daemon,
-	&fgt_verb_attach,
-	&fgt_verb_detach,
-	&fgt_verb_slice,
-	&fgt_verb_record,
-	&fgt_verb_convert,
-	&fgt_verb_status,
-	&fgt_verb_targets,
-	&fgt_verb_triggers,
-	&fgt_verb_spool,
-	&fgt_verb_config,
-	&fgt_verb_version,
-	NULL,
+	&fgt_verb_daemon, &fgt_verb_attach,   &fgt_verb_detach,
+	&fgt_verb_slice,  &fgt_verb_record,   &fgt_verb_convert,
+	&fgt_verb_status, &fgt_verb_targets,  &fgt_verb_metrics,
+	&fgt_verb_tail,	  &fgt_verb_triggers, &fgt_verb_spool,
+	&fgt_verb_config, &fgt_verb_version,  NULL,
 };
 
 static void ignore(int signal_number)
@@ -200,6 +193,7 @@ int main(int argc, char **argv)
 	fgt_rows_serve_if_asked(argc, argv);
 	fgt_delivery_serve_if_asked(argc, argv);
 	fgt_front_serve_if_asked(argc, argv);
+	fgt_web_serve_if_asked(argc, argv);
 	if (prepare() < 0)
 		return fgt_complain(NULL, FGT_EXIT_FAILURE,
 				    "cannot open /dev/null: %s; create it",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fgtrace-agent attach, detach, status, targets: one request each to a daemon,
- * about the processes that it samples.
+ * fgtrace-agent attach, detach, status, targets, metrics: one request each to a
+ * daemon, about the processes that it samples.
  */
 #include <errno.h>
 #include <limits.h>
@@ -11,6 +11,7 @@
 #include "agent/cli/output/target_table.h"
 #include "agent/cli/verbs/fetch.h"
 #include "agent/cli/verbs/verbs.h"
+#include "agent/http/metrics.h"
 #include "agent/protocol/builder.h"
 
 #define JSON_OPTION                                                            \
@@ -28,6 +29,11 @@ static const struct fgt_option options[] = {
 	{ .name = NULL },
 };
 
+static const struct fgt_option metrics_options[] = {
+	SOCKET_OPTION,
+	{ .name = NULL },
+};
+
 static const struct fgt_option attach_options[] = {
 	{ "children", 0, NULL, "and the processes that it starts", NULL },
 	JSON_OPTION,
@@ -40,7 +46,10 @@ static int call(const struct fgt_arguments *arguments, const char *socket_path,
 		struct fgt_why *why)
 {
 	FGT_AUTO(fgt_builder_free) struct fgt_builder *request = NULL;
-	int r = fgt_builder_new_request(arguments->verb->name, &request);
+	const char *name = arguments->verb == &fgt_verb_metrics
+				   ? fgt_verb_status.name
+				   : arguments->verb->name;
+	int r = fgt_builder_new_request(name, &request);
 
 	if (r == 0 && target)
 		r = fgt_fetch_put_target(request, target, why);
@@ -51,11 +60,21 @@ static int call(const struct fgt_arguments *arguments, const char *socket_path,
 	return fgt_fetch_reply(socket_path, request, ret_reply, why);
 }
 
+static int print_metrics(const char *verb, const struct fgt_message *reply)
+{
+	const struct fgt_sink sink = { fgt_file_write, stdout };
+
+	(void)fgt_metrics_write(reply, &sink);
+	return fgt_finish_stdout(verb);
+}
+
 static int print(const struct fgt_arguments *arguments,
 		 const struct fgt_message *reply)
 {
 	const struct fgt_verb *verb = arguments->verb;
 
+	if (verb == &fgt_verb_metrics)
+		return print_metrics(verb->name, reply);
 	if (fgt_options_has(arguments, "json"))
 		return fgt_print_json(verb->name, reply);
 	if (verb == &fgt_verb_status)
@@ -163,4 +182,16 @@ const struct fgt_verb fgt_verb_targets = {
 	.options = options,
 	.run = run,
 	.help = "Example:\n  fgtrace-agent targets --json\n",
+};
+
+const struct fgt_verb fgt_verb_metrics = {
+	.name = "metrics",
+	.synopsis = "",
+	.summary = "the agent's figures, in Prometheus' text format",
+	.options = metrics_options,
+	.run = run,
+	.help = "The same as /metrics of the HTTP server (http.listen), for the "
+		"targets that you\ncould trace yourself.\n"
+		"\nExample:\n"
+		"  fgtrace-agent metrics >/var/lib/node_exporter/fgtrace.prom\n",
 };

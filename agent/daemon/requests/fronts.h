@@ -42,6 +42,8 @@
 
 /* No user id: root of another namespace, who must not change root's requests. */
 #define FGT_FRONT_OTHER_ROOT UINT32_MAX
+/* Nor: requests of the HTTP server, a process without rights. */
+#define FGT_FRONT_HTTP (UINT32_MAX - 1)
 
 /* How a front is started. */
 #define FGT_FRONT_NAME "fgt-front"

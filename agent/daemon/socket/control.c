@@ -270,7 +270,8 @@ void fgt_control_tend(struct fgt_control *control)
 }
 
 static int add_client(struct fgt_control *control, int fd,
-		      const struct ucred *peer)
+		      const struct ucred *peer,
+		      struct fgt_control_client **ret_client)
 {
 	struct fgt_control_client *client = calloc(1, sizeof(*client));
 	const int send_bytes = SEND_BYTES;
@@ -307,27 +308,53 @@ static int add_client(struct fgt_control *control, int fd,
 	control->count++;
 	fgt_loop_arm(control->loop, &client->timer,
 		     fgt_loop_now() + control->options.request_timeout_ms * MS);
+	*ret_client = client;
 	return 0;
 }
 
-static void admit(struct fgt_control *control, int accepted_fd)
+/* NULL: it has been sent away. */
+static struct fgt_control_client *admit(struct fgt_control *control,
+					int accepted_fd)
 {
 	FGT_AUTO(fgt_fd_close) int fd = accepted_fd;
+	struct fgt_control_client *client = NULL;
 	struct ucred peer;
 	socklen_t len = sizeof(peer);
 	int r;
 
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0)
-		return;
+		return NULL;
 	if (!has_room(control, peer.uid)) {
 		turn_away(fd, TRY_AGAIN);
-		return;
+		return NULL;
 	}
-	r = add_client(control, fd, &peer);
+	r = add_client(control, fd, &peer, &client);
 	if (r == 0)
 		(void)FGT_TAKE_FD(fd);
 	else
 		fgt_control_turn_away(fd, r, "the agent is " FGT_NO_MEMORY);
+	return client;
+}
+
+void fgt_control_adopt(struct fgt_control *control, int fd, uint32_t front_uid,
+		       void (*handle)(void *context,
+				      struct fgt_control_client *client,
+				      const struct fgt_request *request),
+		       void *context)
+{
+	struct fgt_control_client *client = admit(control, fd);
+
+	if (!client)
+		return;
+	client->is_adopted = true;
+	client->reading.uid = front_uid;
+	client->keeper.handle = handle;
+	client->keeper.context = context;
+}
+
+bool fgt_control_is_adopted(const struct fgt_control_client *client)
+{
+	return client->is_adopted;
 }
 
 static void back_off_expired(void *context)
@@ -345,7 +372,7 @@ static void listener_ready(void *context, uint32_t events)
 
 	(void)events;
 	if (r == 0) {
-		admit(control, fd);
+		(void)admit(control, fd);
 		fgt_control_look(control);
 	} else if (r == -EMFILE) {
 		/* A connection that waits would wake the loop without end. */

@@ -86,6 +86,20 @@ int fgt_control_new(struct fgt_loop *loop, struct fgt_listener *listener,
 void fgt_control_free(struct fgt_control *control);
 FGT_DEFINE_AUTO(struct fgt_control *, fgt_control_free);
 
+/*
+ * Makes a client of one end of a socketpair that this process has made, whose
+ * other end one of its children has: with the rights of the daemon's user, and
+ * the limits of its clients. fd is the control's in any case. handle: as in the
+ * options. Requests are read by the front of that uid, which is no user's.
+ */
+void fgt_control_adopt(struct fgt_control *control, int fd, uint32_t front_uid,
+		       void (*handle)(void *context,
+				      struct fgt_control_client *client,
+				      const struct fgt_request *request),
+		       void *context);
+/* It is such a client: what it gets may be seen by others than the user. */
+bool fgt_control_is_adopted(const struct fgt_control_client *client);
+
 /* Takes no new clients and sends those away that have not asked yet. */
 void fgt_control_leave(struct fgt_control *control);
 /* To be called often, so that since_ns of peers is recent: looks whether

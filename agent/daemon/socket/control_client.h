@@ -40,6 +40,7 @@ struct fgt_control_client {
 	struct fgt_control_keeper keeper;
 	size_t large_bytes; /* of the control's, its own */
 	bool is_ending; /* after this reply, even if it was to stay */
+	bool is_adopted; /* fgt_control_adopt() */
 };
 
 struct fgt_control {

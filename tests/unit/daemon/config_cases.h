@@ -235,13 +235,19 @@ static const struct config_case CASES[] = {
 	    "{dsn_file=\"b\";name=\"x\"})}",
 	    "2: two destinations are named `x`"),
 
-	/* Planned keys, whatever their value. */
-	BAD("\nhttp = { listen = \"127.0.0.1:7071\"; };",
-	    "2: `http.listen` is not supported by this version; remove it"),
-	BAD("http = { listen = 5; };", "1: `http.listen` is not supported"),
-	BAD("http = { listen = { a = 1; }; };", "`http.listen` is not sup"),
-	BAD("http = { token_file = \"/x\"; };",
-	    "1: `http.token_file` is not supported by this version; remove it"),
+	BAD("http = { listen = 5; };", "1: `http.listen` must be"),
+	BAD("http = { listen = \"7071\"; };",
+	    "`http.listen`: '7071' is no address to listen on"),
+	BAD("http = { listen = \"example.org:80\"; };", "is no address to"),
+	BAD("http = { listen = \"127.0.0.1:70000\"; };", "is no address to"),
+	BAD("http = { listen = \"[::1:80\"; };", "is no address to"),
+	BAD("http = { listen = \"0.0.0.0:7071\"; };",
+	    "`http.listen` is no loopback address: set `http.allow_remote`"),
+	BAD("http = { listen = \"[::]:7071\"; allow_remote = true; token = "
+	    "\"off\"; };",
+	    "`http.listen` is no loopback address: it needs a token"),
+	BAD("http = { token = \"secret\"; };", "`http.token` must be one of"),
+
 	BAD("upload = { spool_mb = 0; };",
 	    "1: `upload.spool_mb` must be an integer from 1 to 1048576"),
 	BAD("upload = { spool_files = 100001; };", "integer from 1 to 100000"),

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Limits of connections. Runs in the threads of connections and in the one that
+ * tends them.
+ */
+#include "agent/http/connections.h"
+
+#include <stddef.h>
+#include <sys/socket.h>
+
+#include "ringbuf/base/clock.h"
+
+#define SECOND_NS UINT64_C(1000000000)
+
+static uint64_t due_in(unsigned int seconds)
+{
+	return seconds ? fgt_clock_ns(CLOCK_MONOTONIC) + seconds * SECOND_NS
+		       : UINT64_MAX;
+}
+
+void fgt_web_connections_init(struct fgt_web_connections *connections)
+{
+	pthread_mutex_init(&connections->lock, NULL);
+	connections->late = 0;
+	for (size_t i = 0; i < FGT_WEB_PLACES_MAX; i++)
+		connections->all[i].fd = -1;
+}
+
+struct fgt_web_connection *
+fgt_web_connections_add(struct fgt_web_connections *connections, int fd)
+{
+	struct fgt_web_connection *found = NULL;
+
+	pthread_mutex_lock(&connections->lock);
+	for (size_t i = 0; i < FGT_WEB_PLACES_MAX && !found; i++)
+		if (connections->all[i].fd < 0)
+			found = &connections->all[i];
+	if (found) {
+		found->fd = fd;
+		found->due_ns = due_in(FGT_WEB_HEADER_S);
+	}
+	pthread_mutex_unlock(&connections->lock);
+	return found;
+}
+
+void fgt_web_connections_limit(struct fgt_web_connections *connections,
+			       struct fgt_web_connection *connection,
+			       unsigned int seconds)
+{
+	pthread_mutex_lock(&connections->lock);
+	connection->due_ns = due_in(seconds);
+	pthread_mutex_unlock(&connections->lock);
+}
+
+void fgt_web_connections_drop(struct fgt_web_connections *connections,
+			      struct fgt_web_connection *connection)
+{
+	pthread_mutex_lock(&connections->lock);
+	if (connection)
+		connection->fd = -1;
+	pthread_mutex_unlock(&connections->lock);
+}
+
+void fgt_web_connections_tend(struct fgt_web_connections *connections)
+{
+	uint64_t now_ns = fgt_clock_ns(CLOCK_MONOTONIC);
+
+	pthread_mutex_lock(&connections->lock);
+	for (size_t i = 0; i < FGT_WEB_PLACES_MAX; i++) {
+		struct fgt_web_connection *one = &connections->all[i];
+
+		if (one->fd < 0 || one->due_ns > now_ns)
+			continue;
+		/* The lock keeps it from being closed meanwhile. */
+		shutdown(one->fd, SHUT_RDWR);
+		one->due_ns = UINT64_MAX;
+		connections->late++;
+	}
+	pthread_mutex_unlock(&connections->lock);
+}

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Streams of events. Runs in the thread of a connection, which it may block.
+ */
+#include "agent/http/live.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "ringbuf/base/clock.h"
+#include "ringbuf/slice/slice_codec.h"
+
+#define SLICE_MAX_BYTES ((size_t)64 << 20)
+#define MS_NS		UINT64_C(1000000)
+#define SILENT_MAX	20 /* slices without a tick: the target has ended */
+
+struct fgt_web_live {
+	const struct fgt_web_source *source;
+	struct fgt_web_cut cut;
+	char name[256];
+	struct fgt_tail *tail;
+	struct fgt_web_live_counters *counters;
+	atomic_ullong *reason; /* of its end */
+	struct fgt_memory_sink events; /* ready to be sent */
+	size_t sent; /* of them */
+	unsigned int silent; /* slices without ticks, in a row */
+	bool has_ended;
+};
+
+/* ---- Events -------------------------------------------------------------- */
+
+/* Each line becomes an event. */
+static int put_lines(struct fgt_web_live *live, const uint8_t *bytes,
+		     size_t len)
+{
+	const struct fgt_sink *to = &live->events.sink;
+	int r = 0;
+
+	while (len > 0 && r == 0) {
+		const uint8_t *end = memchr(bytes, '\n', len);
+		size_t line_len = end ? (size_t)(end - bytes) : len;
+
+		r = fgt_sink_write(to, "data: ", 6);
+		if (r == 0)
+			r = fgt_sink_write(to, bytes, line_len);
+		if (r == 0)
+			r = fgt_sink_write(to, "\n\n", 2);
+		bytes += line_len + (end != NULL);
+		len -= line_len + (end != NULL);
+	}
+	return r;
+}
+
+static int put_slice(struct fgt_web_live *live,
+		     const struct fgt_ring_slice *slice)
+{
+	struct fgt_memory_sink lines;
+	int r;
+
+	fgt_memory_sink_init(&lines, SLICE_MAX_BYTES);
+	r = fgt_tail_feed(live->tail, slice, &lines.sink);
+	if (r == 0)
+		r = put_lines(live, lines.bytes, lines.len_bytes);
+	fgt_memory_sink_done(&lines);
+	return r;
+}
+
+/* The last event: why no more follow. */
+static void end(struct fgt_web_live *live, atomic_ullong *reason,
+		const char *text)
+{
+	char line[512];
+	int len =
+		snprintf(line, sizeof(line), "event: end\ndata: %s\n\n", text);
+
+	live->has_ended = true;
+	live->reason = reason;
+	(void)fgt_sink_write(&live->events.sink, line, (size_t)len);
+}
+
+/* ---- Slices -------------------------------------------------------------- */
+
+/* -ENODATA: nothing has happened since. */
+static int get_slice(struct fgt_web_live *live, struct fgt_why *why)
+{
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
+	const struct fgt_web_source *source = live->source;
+	struct fgt_memory_sink bytes;
+	int r;
+
+	fgt_tail_range(live->tail, &live->cut.range);
+	fgt_memory_sink_init(&bytes, SLICE_MAX_BYTES);
+	r = source->cut(source->context, &live->cut, &bytes.sink, why);
+	if (r == 0)
+		r = fgt_slice_decode(bytes.bytes, bytes.len_bytes, &slice, why);
+	fgt_memory_sink_done(&bytes);
+	if (r < 0)
+		return r;
+	/* The same process from now on, whatever starts with its name. */
+	live->cut.pid = slice->process.pid;
+	live->cut.name = NULL;
+	return put_slice(live, slice);
+}
+
+static void get_more(struct fgt_web_live *live)
+{
+	uint64_t now_ns = fgt_clock_ns(CLOCK_MONOTONIC);
+	uint64_t last_ns = fgt_tail_last_ns(live->tail);
+	struct fgt_why why = { "" };
+	int r;
+
+	if (live->silent == 0 &&
+	    now_ns - last_ns > FGT_TAIL_BEHIND_MS * MS_NS) {
+		end(live, &live->counters->slow,
+		    "the client reads too slowly: connect again");
+		return;
+	}
+	r = get_slice(live, &why);
+	live->silent = r == -ENODATA ? live->silent + 1 : 0;
+	if (live->silent >= SILENT_MAX || r == -ESRCH)
+		end(live, &live->counters->ended, "the target has ended");
+	else if (r < 0 && r != -ENODATA)
+		end(live, &live->counters->failed,
+		    why.text[0] ? why.text : strerror(-r));
+}
+
+/* ---- The stream ---------------------------------------------------------- */
+
+int fgt_web_live_open(const struct fgt_web_source *source,
+		      const struct fgt_web_cut *cut, enum fgt_tail_form form,
+		      struct fgt_web_live_counters *counters,
+		      struct fgt_web_live **ret_live, struct fgt_why *why)
+{
+	FGT_AUTO(fgt_web_live_close)
+	struct fgt_web_live *live = calloc(1, sizeof(*live));
+	bool is_over;
+	int r;
+
+	if (!live)
+		return -ENOMEM;
+	live->source = source;
+	live->cut = *cut;
+	live->counters = counters;
+	is_over = atomic_fetch_add(&counters->active, 1) >= FGT_WEB_LIVE_MAX;
+	live->reason = &counters->failed;
+	fgt_memory_sink_init(&live->events, 2 * SLICE_MAX_BYTES);
+	if (cut->name)
+		snprintf(live->name, sizeof(live->name), "%s", cut->name);
+	live->cut.name = cut->name ? live->name : NULL;
+	if (is_over) {
+		live->reason = &counters->refused;
+		return fgt_why_set(why, -EBUSY,
+				   "limit of %d streams reached: close one",
+				   FGT_WEB_LIVE_MAX);
+	}
+	r = fgt_tail_new(form, &live->tail);
+	if (r == 0)
+		r = get_slice(live, why);
+	if (r < 0)
+		return r;
+	live->reason = &counters->gone;
+	*ret_live = FGT_TAKE(live);
+	return 0;
+}
+
+/* -ECANCELED: the client has gone. */
+static int wait_a_period(const struct fgt_web_live *live)
+{
+	struct pollfd client = { .fd = live->cut.client_fd,
+				 .events = POLLRDHUP };
+
+	return poll(&client, 1, FGT_TAIL_PERIOD_MS) > 0 ? -ECANCELED : 0;
+}
+
+/* A comment now and then shows that a silent stream lives, and whether the
+ * client does. */
+static int fill(struct fgt_web_live *live)
+{
+	int r = 0;
+
+	live->events.len_bytes = live->sent = 0;
+	while (live->events.len_bytes == 0 && r == 0) {
+		r = wait_a_period(live);
+		if (r == 0)
+			get_more(live);
+		if (r == 0 && live->events.len_bytes == 0)
+			r = fgt_sink_write(&live->events.sink, ":\n\n", 3);
+	}
+	return r;
+}
+
+ssize_t fgt_web_live_read(struct fgt_web_live *live, void *bytes, size_t size)
+{
+	size_t left = live->events.len_bytes - live->sent;
+	int r;
+
+	if (left == 0 && live->has_ended)
+		return 0;
+	if (left == 0) {
+		r = fill(live);
+		if (r < 0)
+			return r;
+		left = live->events.len_bytes;
+	}
+	if (size > left)
+		size = left;
+	memcpy(bytes, live->events.bytes + live->sent, size);
+	live->sent += size;
+	return (ssize_t)size;
+}
+
+void fgt_web_live_close(struct fgt_web_live *live)
+{
+	if (!live)
+		return;
+	atomic_fetch_sub(&live->counters->active, 1);
+	atomic_fetch_add(live->reason, 1);
+	fgt_memory_sink_done(&live->events);
+	fgt_tail_free(live->tail);
+	free(live);
+}
