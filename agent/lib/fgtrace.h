@@ -239,6 +239,28 @@ struct fgt_slice;
 int fgt_get_slice(uint64_t from_ns, uint64_t to_ns,
 		  struct fgt_slice **ret_slice);
 
+/*
+ * Serves the stacks of this program over HTTP, from now until
+ * fgt_http_listen(NULL): /debug/fgtrace (a Chrome trace of the past seconds),
+ * /debug/fgprof and /debug/pprof/profile (for pprof), /api/v1/slice and
+ * /api/v1/threads, as fgtrace-agent(1) has them. It answers where fgt_start()
+ * records, with an agent or embedded. address: "127.0.0.1:6060", "[::1]:6060",
+ * ":6060". There is no token: every user of the machine can read the names of
+ * functions and threads.
+ *
+ * -EINVAL no address, or no loopback address
+ * -EADDRINUSE, -EACCES the port is taken, or is for root
+ * -EALREADY it serves already
+ * -ENOENT libfgtrace-http.so is not installed, is of another version, or
+ *     cannot be loaded
+ * -EAGAIN no thread could be started
+ * -ENOMEM
+ * The log has the reason of each. The child of a fork does not serve.
+ *
+ * MT-Safe | AS-Unsafe
+ */
+int fgt_http_listen(const char *address);
+
 struct fgt_slice_info {
 	size_t size; /* set it before the call */
 	uint64_t from_ns, to_ns; /* covered: first and last tick */

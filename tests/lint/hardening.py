@@ -5,7 +5,8 @@ import os
 import re
 import subprocess
 
-PRODUCTS = ("fgtrace-agent", "libfgtrace.so", "fgtrace/libfgtrace-embed.so")
+PRODUCTS = ("fgtrace-agent", "libfgtrace.so", "fgtrace/libfgtrace-embed.so",
+            "fgtrace/libfgtrace-http.so")
 
 
 def _readelf(flags, path):
