@@ -209,6 +209,7 @@ static void leave(struct daemon *daemon, int number)
 	fgt_registrations_leave(daemon->registrations);
 	fgt_triggers_leave(daemon->triggers);
 	fgt_continuous_leave(daemon->continuous);
+	fgt_web_service_leave(daemon->http);
 	fgt_control_leave(daemon->control);
 	fgt_slices_leave(daemon->slices);
 	fgt_deliveries_leave(daemon->deliveries);

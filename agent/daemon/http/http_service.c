@@ -275,6 +275,14 @@ int fgt_web_service_new(const struct fgt_web_service_options *options,
 	return 0;
 }
 
+void fgt_web_service_leave(struct fgt_web_service *service)
+{
+	if (!service)
+		return;
+	fgt_loop_disarm(service->loop, &service->timer);
+	fgt_loop_unwatch(service->loop, &service->socket);
+}
+
 void fgt_web_service_free(struct fgt_web_service *service)
 {
 	if (!service)

@@ -36,6 +36,9 @@ int fgt_web_service_new(const struct fgt_web_service_options *options,
 void fgt_web_service_free(struct fgt_web_service *service);
 FGT_DEFINE_AUTO(struct fgt_web_service *, fgt_web_service_free);
 
+/* No new connections to the daemon: it leaves. service may be NULL. */
+void fgt_web_service_leave(struct fgt_web_service *service);
+
 /* "http_address", and where is_owner "http_url", which has the token, into a
  * reply. service may be NULL: there is no server. */
 void fgt_web_service_put(const struct fgt_web_service *service, bool is_owner,

@@ -177,6 +177,30 @@ def process_has_no_rights(checks, bench):
     site.target.kill()
 
 
+def daemon_leaves_its_clients(checks, bench):
+    """Requests without end do not keep the daemon (fault R8)."""
+    site = Site(bench, "leaves", is_busy=False)
+    site.wait_for_ticks(20)
+    is_over = threading.Event()
+
+    def ask_on():
+        while not is_over.is_set():
+            try:
+                site.get("/debug/fgtrace?seconds=1")
+            except OSError:
+                pass
+    threads = [threading.Thread(target=ask_on) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.5)
+    seconds = site.daemon.end()
+    is_over.set()
+    for thread in threads:
+        thread.join()
+    checks.ok("it leaves within its 5 s", seconds < 5.5, seconds)
+    site.target.kill()
+
+
 def slow_and_many_clients(checks, bench):
     """Limits of time and of slices (faults H7, H9)."""
     site = Site(bench, "slow", is_busy=False)
@@ -292,4 +316,5 @@ def what_is_configured(checks, bench):
 
 if __name__ == "__main__":
     run_groups((what_may_ask, users_and_secrets, process_has_no_rights,
-                slow_and_many_clients, what_is_configured))
+                daemon_leaves_its_clients, slow_and_many_clients,
+                what_is_configured))
