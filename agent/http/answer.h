@@ -9,6 +9,7 @@
 
 #include "agent/http/live.h"
 #include "agent/http/stream.h"
+#include "agent/http/websocket/websocket.h"
 #include "ringbuf/base/sink.h"
 #include "ringbuf/base/why.h"
 
@@ -21,6 +22,7 @@ struct fgt_web_answer {
 	const char *type; /* Content-Type */
 	char file_name[96]; /* it is to be saved as; "": to be shown */
 	bool is_gzip;
+	char websocket[FGT_WS_ACCEPT_SIZE]; /* the live stream is one; or "" */
 	struct fgt_memory_sink body; /* unless there is one of these */
 	struct fgt_web_stream *stream;
 	struct fgt_web_live *live;

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "agent/http/websocket/websocket.h"
 #include "ringbuf/base/clock.h"
 #include "ringbuf/slice/slice_codec.h"
 
@@ -27,26 +28,36 @@ struct fgt_web_live {
 	size_t sent; /* of them */
 	unsigned int silent; /* slices without ticks, in a row */
 	bool has_ended;
+	enum fgt_web_framing framing;
 };
 
 /* ---- Events -------------------------------------------------------------- */
+
+static int put_line(struct fgt_web_live *live, const void *line, size_t len)
+{
+	const struct fgt_sink *to = &live->events.sink;
+	bool is_frame = live->framing == FGT_WEB_FRAMES;
+	uint8_t head[FGT_WS_HEAD_MAX];
+	size_t head_len = is_frame ? fgt_ws_head(FGT_WS_TEXT, len, head) : 0;
+	int r = is_frame ? fgt_sink_write(to, head, head_len)
+			 : fgt_sink_write(to, "data: ", 6);
+
+	if (r == 0)
+		r = fgt_sink_write(to, line, len);
+	return r < 0 || is_frame ? r : fgt_sink_write(to, "\n\n", 2);
+}
 
 /* Each line becomes an event. */
 static int put_lines(struct fgt_web_live *live, const uint8_t *bytes,
 		     size_t len)
 {
-	const struct fgt_sink *to = &live->events.sink;
 	int r = 0;
 
 	while (len > 0 && r == 0) {
 		const uint8_t *end = memchr(bytes, '\n', len);
 		size_t line_len = end ? (size_t)(end - bytes) : len;
 
-		r = fgt_sink_write(to, "data: ", 6);
-		if (r == 0)
-			r = fgt_sink_write(to, bytes, line_len);
-		if (r == 0)
-			r = fgt_sink_write(to, "\n\n", 2);
+		r = put_line(live, bytes, line_len);
 		bytes += line_len + (end != NULL);
 		len -= line_len + (end != NULL);
 	}
@@ -77,6 +88,13 @@ static void end(struct fgt_web_live *live, atomic_ullong *reason,
 
 	live->has_ended = true;
 	live->reason = reason;
+	if (live->framing == FGT_WEB_FRAMES) {
+		fgt_ws_close_frame(reason == &live->counters->ended
+					   ? FGT_WS_NORMAL
+					   : FGT_WS_POLICY,
+				   (uint8_t *)line);
+		len = 4;
+	}
 	(void)fgt_sink_write(&live->events.sink, line, (size_t)len);
 }
 
@@ -130,6 +148,7 @@ static void get_more(struct fgt_web_live *live)
 
 int fgt_web_live_open(const struct fgt_web_source *source,
 		      const struct fgt_web_cut *cut, enum fgt_tail_form form,
+		      enum fgt_web_framing framing,
 		      struct fgt_web_live_counters *counters,
 		      struct fgt_web_live **ret_live, struct fgt_why *why)
 {
@@ -142,6 +161,7 @@ int fgt_web_live_open(const struct fgt_web_source *source,
 		return -ENOMEM;
 	live->source = source;
 	live->cut = *cut;
+	live->framing = framing;
 	live->counters = counters;
 	is_over = atomic_fetch_add(&counters->active, 1) >= FGT_WEB_LIVE_MAX;
 	live->reason = &counters->failed;
@@ -174,8 +194,18 @@ static int wait_a_period(const struct fgt_web_live *live)
 	return poll(&client, 1, FGT_TAIL_PERIOD_MS) > 0 ? -ECANCELED : 0;
 }
 
-/* A comment now and then shows that a silent stream lives, and whether the
- * client does. */
+/* A comment or a ping shows that a silent stream lives, and whether the client
+ * does. */
+static int put_nothing(struct fgt_web_live *live)
+{
+	uint8_t head[FGT_WS_HEAD_MAX];
+
+	if (live->framing == FGT_WEB_SERVER_SENT)
+		return fgt_sink_write(&live->events.sink, ":\n\n", 3);
+	return fgt_sink_write(&live->events.sink, head,
+			      fgt_ws_head(FGT_WS_PING, 0, head));
+}
+
 static int fill(struct fgt_web_live *live)
 {
 	int r = 0;
@@ -186,7 +216,7 @@ static int fill(struct fgt_web_live *live)
 		if (r == 0)
 			get_more(live);
 		if (r == 0 && live->events.len_bytes == 0)
-			r = fgt_sink_write(&live->events.sink, ":\n\n", 3);
+			r = put_nothing(live);
 	}
 	return r;
 }
@@ -209,6 +239,16 @@ ssize_t fgt_web_live_read(struct fgt_web_live *live, void *bytes, size_t size)
 	memcpy(bytes, live->events.bytes + live->sent, size);
 	live->sent += size;
 	return (ssize_t)size;
+}
+
+bool fgt_web_live_is_between(const struct fgt_web_live *live)
+{
+	return live->sent == live->events.len_bytes;
+}
+
+void fgt_web_live_note_slow(struct fgt_web_live *live)
+{
+	live->reason = &live->counters->slow;
 }
 
 void fgt_web_live_close(struct fgt_web_live *live)

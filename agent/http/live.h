@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Server-sent events of what happens in a target. Each client has its own
+ * Events of what happens in a target, server-sent or over a websocket. Each client has its own
  * connection, thread and place in time: one that reads slowly delays nothing,
  * and is cut off when the ring may drop what it has not read.
  *
@@ -31,18 +31,30 @@ struct fgt_web_live_counters {
 
 struct fgt_web_live;
 
+enum fgt_web_framing {
+	FGT_WEB_SERVER_SENT, /* events as browsers' EventSource reads them */
+	FGT_WEB_FRAMES, /* text frames of a websocket, and pings */
+};
+
 /*
  * cut: which target; its texts are copied. Gets the first slice: errors of the
  * source. -EBUSY: too many streams, with why. -ENOMEM.
  */
 int fgt_web_live_open(const struct fgt_web_source *source,
 		      const struct fgt_web_cut *cut, enum fgt_tail_form form,
+		      enum fgt_web_framing framing,
 		      struct fgt_web_live_counters *counters,
 		      struct fgt_web_live **ret_live, struct fgt_why *why);
 
 /* Waits for events. How many bytes; 0: the stream has ended; -ECANCELED: the
  * client has gone. */
 ssize_t fgt_web_live_read(struct fgt_web_live *live, void *bytes, size_t size);
+
+/* What was read ends with a whole event. */
+bool fgt_web_live_is_between(const struct fgt_web_live *live);
+
+/* The client took nothing for too long: it is counted as slow. */
+void fgt_web_live_note_slow(struct fgt_web_live *live);
 
 void fgt_web_live_close(struct fgt_web_live *live);
 FGT_DEFINE_AUTO(struct fgt_web_live *, fgt_web_live_close);

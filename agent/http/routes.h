@@ -33,6 +33,7 @@ struct fgt_web_call {
 	bool is_head; /* no body is sent */
 	bool takes_gzip;
 	bool is_known; /* has the token */
+	const char *websocket_key; /* it asks for one; else NULL */
 };
 
 enum fgt_web_kind {

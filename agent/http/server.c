@@ -13,8 +13,9 @@
 #include <string.h>
 #include <strings.h>
 
-#include "agent/http/connections.h"
+#include "agent/http/limits/connections.h"
 #include "agent/http/routes.h"
+#include "agent/http/upgrade.h"
 
 #define IDLE_S		  30
 #define CONNECTION_MEMORY ((size_t)16 << 10) /* of its header, too */
@@ -33,6 +34,7 @@ struct request {
 	bool is_too_long;
 	bool has_headers; /* the first call is over */
 	bool has_place; /* it counts among the slices under way */
+	struct fgt_web_live *live; /* of a websocket, until it is completed */
 	char target[FGT_WEB_TARGET_MAX + 1];
 };
 
@@ -48,7 +50,6 @@ static const char *const headers_of_all[][2] = {
 	{ "Referrer-Policy", "no-referrer" },
 	{ "X-Content-Type-Options", "nosniff" },
 	{ "X-Frame-Options", "DENY" },
-	{ "Connection", "close" },
 };
 
 static ssize_t read_stream(void *context, uint64_t at, char *bytes, size_t size)
@@ -107,6 +108,13 @@ static void add_headers(struct MHD_Response *response,
 	     i++)
 		MHD_add_response_header(response, headers_of_all[i][0],
 					headers_of_all[i][1]);
+	if (answer->websocket[0]) {
+		MHD_add_response_header(response, "Upgrade", "websocket");
+		MHD_add_response_header(response, "Sec-WebSocket-Accept",
+					answer->websocket);
+		return;
+	}
+	MHD_add_response_header(response, "Connection", "close");
 	MHD_add_response_header(response, "Content-Type", answer->type);
 	if (answer->file_name[0]) {
 		snprintf(text, sizeof(text), "attachment; filename=\"%s\"",
@@ -126,10 +134,20 @@ static void add_headers(struct MHD_Response *response,
 }
 
 static enum MHD_Result send_answer(struct MHD_Connection *connection,
+				   struct request *request,
 				   struct fgt_web_answer *answer)
 {
-	struct MHD_Response *response = new_response(answer);
+	struct MHD_Response *response;
 	enum MHD_Result result;
+
+	if (answer->live && answer->websocket[0]) {
+		request->live = FGT_TAKE(answer->live);
+		response = fgt_web_upgrade(request->live);
+		answer->status = MHD_HTTP_SWITCHING_PROTOCOLS;
+	} else {
+		answer->websocket[0] = '\0';
+		response = new_response(answer);
+	}
 
 	if (!response)
 		return MHD_NO; /* without memory the connection is closed */
@@ -153,6 +171,18 @@ static enum MHD_Result count_host(void *context, enum MHD_ValueKind kind,
 	(void)value;
 	*(unsigned int *)context += strcasecmp(name, "Host") == 0;
 	return MHD_YES;
+}
+
+/* The key of a request for a websocket of the one version that there is. */
+static const char *websocket_key(struct MHD_Connection *connection)
+{
+	const char *upgrade = header(connection, "Upgrade");
+	const char *version = header(connection, "Sec-WebSocket-Version");
+	const char *key = header(connection, "Sec-WebSocket-Key");
+
+	if (!upgrade || strcasecmp(upgrade, "websocket") != 0)
+		return NULL;
+	return version && strcmp(version, "13") == 0 && key ? key : "";
 }
 
 static bool takes_gzip(struct MHD_Connection *connection)
@@ -280,6 +310,7 @@ static enum MHD_Result answer_request(struct fgt_web_server *server,
 		.client_fd = fd_of(connection),
 		.is_head = strcmp(headers->method, "HEAD") == 0,
 		.takes_gzip = takes_gzip(connection),
+		.websocket_key = websocket_key(connection),
 	};
 	const struct fgt_web_route *route;
 	struct fgt_web_answer answer;
@@ -295,7 +326,7 @@ static enum MHD_Result answer_request(struct fgt_web_server *server,
 		fgt_web_connections_limit(&server->connections, place,
 					  answer.live ? 0 : FGT_WEB_ANSWER_S);
 	restart_idle_time(connection);
-	result = send_answer(connection, &answer);
+	result = send_answer(connection, request, &answer);
 	fgt_web_answer_done(&answer);
 	return result;
 }
@@ -355,6 +386,8 @@ static void complete(void *context, struct MHD_Connection *connection,
 	(void)code;
 	if (request && request->has_place)
 		atomic_fetch_sub(&server->site.slices, 1);
+	if (request)
+		fgt_web_live_close(request->live);
 	free(request);
 }
 
@@ -379,7 +412,7 @@ static struct MHD_Daemon *start(struct fgt_web_server *server, int listen_fd)
 	return MHD_start_daemon(
 		MHD_USE_THREAD_PER_CONNECTION |
 			MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL |
-			MHD_USE_ITC,
+			MHD_USE_ITC | MHD_ALLOW_UPGRADE,
 		0, NULL, NULL, handle, server, MHD_OPTION_LISTEN_SOCKET,
 		listen_fd, MHD_OPTION_CONNECTION_LIMIT,
 		(unsigned int)FGT_WEB_CONNECTIONS_MAX,

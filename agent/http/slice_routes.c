@@ -261,11 +261,18 @@ void fgt_web_answer_live(const struct fgt_web_call *call,
 				  FGT_WEB_TAKES_TARGET | FGT_WEB_TAKES_LIVE,
 				  &defaults, &wish, &why);
 
+	if (r == 0 && call->websocket_key &&
+	    fgt_ws_accept(call->websocket_key, answer->websocket) < 0)
+		r = fgt_why_set(&why, -EINVAL,
+				"bad Sec-WebSocket-Key: send 16 bytes as "
+				"base64");
 	if (r == 0 && text)
 		r = fgt_tail_form_from_name(text, &form, &why);
 	wish.cut.client_fd = call->client_fd;
 	if (r == 0)
 		r = fgt_web_live_open(call->site->source, &wish.cut, form,
+				      call->websocket_key ? FGT_WEB_FRAMES
+							  : FGT_WEB_SERVER_SENT,
 				      &call->site->live, &answer->live, &why);
 	answer->type = FGT_WEB_LIVE_TYPE;
 	if (r < 0)

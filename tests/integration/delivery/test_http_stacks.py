@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import socket
+import struct
 import subprocess
 import sys
 import time
@@ -14,7 +15,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from kit.daemon_bench import run_groups, sleeper  # noqa: E402
 from kit.daemon_client import call  # noqa: E402
 from kit.harness import run_checker  # noqa: E402
-from kit.web.client import ask, read_metrics  # noqa: E402
+from kit.web.client import WebSocket, ask, read_metrics  # noqa: E402
 from kit.web.site import Site  # noqa: E402
 
 
@@ -266,6 +267,65 @@ def events_as_they_happen(checks, bench):
     site.daemon.end()
 
 
+def websockets(checks, bench):
+    """/api/v1/live as a websocket, and hostile clients (fault H10)."""
+    site = Site(bench, "sockets")
+    site.wait_for_ticks()
+    target = f"/api/v1/live?token={site.token}"
+    client = WebSocket(site.port, target)
+    checks.ok("the handshake is that of RFC 6455", client.is_open,
+              client.answer)
+    time.sleep(1)
+    client.send_frame(9, b"are you there")
+    frames = client.frames_until(10)
+    events = [json.loads(data) for opcode, data in frames if opcode == 1]
+    checks.ok("events are text frames of JSON", len(events) > 2 and
+              all("tid" in event for event in events), events[:2])
+    checks.ok("a ping is answered", frames[-1][1] == b"are you there",
+              frames[-1])
+    client.send_frame(8, struct.pack(">H", 1000))
+    frames = client.frames_until(8)
+    checks.ok("and so is a close", frames[-1][1][:2] == b"\x03\xe8",
+              frames[-1])
+    chrome = WebSocket(site.port, target + "&format=chrome")
+    chrome.frame()
+    kind, data = chrome.frame()
+    checks.ok("format=chrome streams Chrome's events", kind == 1 and
+              json.loads(data.rstrip(b",\n"))["ph"] == "M", data)
+    for name, data, status in (
+            ("an unmasked frame", b"\x81\x01a", 1002),
+            ("a reserved bit", b"\xc1\x80abcd", 1002),
+            ("a length of 2^63", b"\x82\xff\x80" + bytes(7) + b"abcd", 1009),
+            ("text that is no text", b"\x81\x81" + bytes(4) + b"\xff", 1007),
+            ("a flood of pings", (b"\x89\x80" + bytes(4)) * 200, 1008)):
+        client = WebSocket(site.port, target)
+        client.send(data)
+        frames = client.frames_until(8)
+        checks.ok(f"{name} closes with {status}",
+                  frames[-1][1] == struct.pack(">H", status), frames[-1])
+    for name, headers, status in (
+            ("without key", ["Upgrade: websocket",
+                             "Sec-WebSocket-Version: 13"], 400),
+            ("of another version", ["Upgrade: websocket",
+                                    "Sec-WebSocket-Version: 8",
+                                    "Sec-WebSocket-Key: " + "A" * 22 + "=="],
+             400),
+            ("from a page of another site",
+             ["Upgrade: websocket", "Origin: http://evil.example"], 403)):
+        answer = ask(site.port, target, *headers)
+        checks.ok(f"a handshake {name} is refused", answer.status == status,
+                  answer)
+    answer = WebSocket(site.port, "/api/v1/live").answer
+    checks.ok("without token there is none", answer.status == 401, answer)
+
+    def are_closed():
+        found = read_metrics(site.get("/metrics").text)
+        return found["fgtrace_http_streams"][0][1] == 1  # chrome's
+    checks.ok("closed ones leave no stream", site.daemon.until(are_closed, 15),
+              "")
+    site.close()
+
+
 def program_serves_itself(checks, bench):
     """fgt_http_listen(): a program without an agent."""
     with socket.create_server(("127.0.0.1", 0)) as free:
@@ -327,4 +387,4 @@ def program_serves_itself(checks, bench):
 if __name__ == "__main__":
     run_groups((traces_and_profiles, same_bytes_as_the_command_line,
                 bad_parameters_are_named, metrics, events_as_they_happen,
-                program_serves_itself))
+                websockets, program_serves_itself))

@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """HTTP for tests: requests as bytes, answers taken apart strictly; Prometheus'
 text format, read strictly."""
+import base64
+import hashlib
+import os
 import re
 import socket
+import struct
+import time
 
 SAMPLE = re.compile(r'([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})? '
                     r'(-?[0-9.]+(?:e[+-]?[0-9]+)?)')
@@ -103,3 +108,69 @@ def read_metrics(text):
         known.append((dict(pairs), float(value)))
         last = name
     return samples
+
+
+class WebSocket:
+    """A client of RFC 6455: opcode and bytes of each frame."""
+
+    def __init__(self, port, target):
+        self.connection = socket.create_connection(("127.0.0.1", port), 30)
+        key = base64.b64encode(os.urandom(16)).decode()
+        self.send(f"GET {target} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n"
+                  "Upgrade: websocket\r\nConnection: Upgrade\r\n"
+                  f"Sec-WebSocket-Key: {key}\r\n"
+                  "Sec-WebSocket-Version: 13\r\n\r\n".encode())
+        self.data = b""
+        while b"\r\n\r\n" not in self.data:
+            part = self.connection.recv(65536)
+            if not part:
+                break
+            self.data += part
+        head, _, self.data = self.data.partition(b"\r\n\r\n")
+        self.answer = Answer(head + b"\r\n\r\n")
+        right = base64.b64encode(hashlib.sha1(
+            (key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11").encode())
+            .digest()).decode()
+        self.is_open = self.answer.status == 101 and \
+            self.answer.headers.get("sec-websocket-accept") == right
+
+    def send(self, data):
+        self.connection.sendall(data)
+
+    def send_frame(self, opcode, data):
+        mask = os.urandom(4)
+        masked = bytes(b ^ mask[i % 4] for i, b in enumerate(data))
+        self.send(bytes([0x80 | opcode, 0x80 | len(data)]) + mask + masked)
+
+    def fill(self, count):
+        while len(self.data) < count:
+            part = self.connection.recv(65536)
+            if not part:
+                raise ConnectionError("closed")
+            self.data += part
+
+    def frame(self):
+        self.fill(2)
+        first, count = self.data[0], self.data[1]
+        if first & 0x70 or not first & 0x80 or count & 0x80:
+            raise ValueError(self.data[:2])
+        at = 2
+        if count == 126:
+            self.fill(4)
+            count, at = struct.unpack(">H", self.data[2:4])[0], 4
+        elif count == 127:
+            self.fill(10)
+            count, at = struct.unpack(">Q", self.data[2:10])[0], 10
+        self.fill(at + count)
+        payload = self.data[at:at + count]
+        self.data = self.data[at + count:]
+        return first & 0x0f, payload
+
+    def frames_until(self, opcode, seconds=15):
+        """The frames up to one of that opcode."""
+        end, frames = time.monotonic() + seconds, []
+        while time.monotonic() < end:
+            frames.append(self.frame())
+            if frames[-1][0] == opcode:
+                return frames
+        raise TimeoutError(frames[-3:])

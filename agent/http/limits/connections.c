@@ -3,7 +3,7 @@
  * Limits of connections. Runs in the threads of connections and in the one that
  * tends them.
  */
-#include "agent/http/connections.h"
+#include "agent/http/limits/connections.h"
 
 #include <stddef.h>
 #include <sys/socket.h>

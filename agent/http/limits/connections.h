@@ -7,8 +7,8 @@
  *
  * MT-Safe | AS-Unsafe
  */
-#ifndef FGT_AGENT_HTTP_CONNECTIONS_H
-#define FGT_AGENT_HTTP_CONNECTIONS_H
+#ifndef FGT_AGENT_HTTP_LIMITS_CONNECTIONS_H
+#define FGT_AGENT_HTTP_LIMITS_CONNECTIONS_H
 
 #include <pthread.h>
 #include <stdint.h>
