@@ -94,6 +94,8 @@ int fgt_export_plan(const struct fgt_arguments *arguments,
 		r = plan_file(arguments, &plan, why);
 	if (r == 0)
 		r = fgt_upload_plan(arguments, config, &plan.destination, why);
+	if (r == 0 && otlp_shape && plan.destination)
+		plan.destination->is_sum = plan.otlp_shape == FGT_OTLP_SUM;
 	if (r == 0)
 		*ret_export = plan;
 	else
