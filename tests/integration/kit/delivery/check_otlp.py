@@ -15,14 +15,17 @@ from kit.strict import Wrong, demand
 
 TEXT, BYTES, INT, FIXED = "text", "bytes", "int", "fixed"
 INTS, FIXEDS = "ints", "fixeds"
-VALUE = {1: ("string_value", TEXT), 3: ("int_value", INT)}
-KEY_VALUE = {1: ("key", TEXT), 2: ("value", VALUE)}
+# The indices into the strings are for what is passed on: Pyroscope takes none.
+VALUE = {1: ("string_value", TEXT), 3: ("int_value", INT),
+         8: ("string_index", INT)}
+KEY_VALUE = {1: ("key", TEXT), 2: ("value", VALUE), 3: ("key_index", INT)}
 VALUE_TYPE = {1: ("type", INT), 2: ("unit", INT)}
 SAMPLE = {1: ("stack", INT), 2: ("attributes", INTS), 3: ("link", INT),
           4: ("values", INTS), 5: ("timestamps", FIXEDS)}
 PROFILE = {1: ("sample_type", VALUE_TYPE), 2: ("samples", SAMPLE),
            3: ("time", FIXED), 4: ("duration", INT),
            5: ("period_type", VALUE_TYPE), 6: ("period", INT),
+           7: ("profile_id", BYTES),
            11: ("attributes", INTS)}
 SCOPE = {1: ("name", TEXT), 2: ("version", TEXT)}
 DICTIONARY = {
@@ -44,6 +47,8 @@ REQUEST = {
         1: ("resource", {1: ("attributes", KEY_VALUE)}),
         2: ("scope_profiles", SCOPE_PROFILES)}),
     2: ("dictionary", DICTIONARY)}
+# What a Collector makes of an empty attribute.
+EMPTY_VALUE = b"\x12\0"
 TABLES = [name for name, _ in DICTIONARY.values()]
 # Pyroscope makes a label of each, and takes 30.
 RESOURCE_MAX = 12
@@ -113,9 +118,11 @@ def one(found, name, default=0):
     return found[name][0] if found[name] else default
 
 
-def value_of(found):
-    """Of an AnyValue: exactly one of its fields."""
+def value_of(found, strings=None):
+    """Of an AnyValue: exactly one of its fields; strings: may be an index."""
     values = found["string_value"] + found["int_value"]
+    if strings and found["string_index"]:
+        values.append(strings[one(found, "string_index")])
     demand(len(values) == 1, f"a value {values}")
     return values[0]
 
@@ -139,11 +146,11 @@ class Dictionary:
         for table in TABLES:
             first = self.tables[table][0]
             if table == "link":
-                demand(one(first, "trace_id", b"") == bytes(16) and
-                       one(first, "span_id", b"") == bytes(8), "link 0")
+                demand(not any(one(first, "trace_id", b"") +
+                               one(first, "span_id", b"")), "link 0")
             else:
                 demand((first if table == "string" else first["raw"]) in
-                       ("", b""), f"table {table}: element 0 is not zero")
+                       ("", b"", EMPTY_VALUE), f"table {table}: element 0 is not zero")
 
     def look_up(self, table, index):
         """An index of 0 means that the field is not set: nothing."""
@@ -271,12 +278,15 @@ class Samples:
         return found
 
 
-def check_resource(found):
+def check_resource(found, strings):
+    """strings: those that keys and values may be indices of, or None."""
     attributes = {}
     for attribute in found["attributes"]:
         key = one(attribute, "key", "")
+        if strings and attribute["key_index"]:
+            key = strings[one(attribute, "key_index")]
         demand(key and key not in attributes, f"resource: {key!r} twice")
-        attributes[key] = value_of(one(attribute, "value", None))
+        attributes[key] = value_of(one(attribute, "value", None), strings)
     demand(attributes.get("service.name"), "resource: no service.name")
     demand(all(attributes.values()), f"resource: empty {attributes}")
     demand(len(attributes) <= RESOURCE_MAX,
@@ -285,13 +295,16 @@ def check_resource(found):
 
 
 class Otlp:
-    """A request that keeps all rules: resource, samples, shape."""
+    """A request that keeps all rules: resource, samples, shape. is_passed_on: a
+    Collector wrote it, which adds strings of its resource to the dictionary."""
 
-    def __init__(self, data):
+    def __init__(self, data, is_passed_on=False):
         request = message(data, REQUEST)
         around = one(request, "resource_profiles", None)
         demand(around is not None and request["dictionary"], "incomplete")
-        self.resource = check_resource(one(around, "resource", None))
+        strings = one(request, "dictionary")["string"]
+        self.resource = check_resource(one(around, "resource", None),
+                                       is_passed_on and strings)
         scope = one(around, "scope_profiles", None)
         demand(one(one(scope, "scope", None), "name", "") == "fgtrace",
                "scope")
@@ -308,7 +321,8 @@ class Otlp:
         self.lost = dictionary.attributes(profile)
         demand(self.lost.keys() <= LOST, f"profile: {self.lost}")
         self.samples = Samples(dictionary, profile).read_all()
-        dictionary.check_orphans()
+        if not is_passed_on:
+            dictionary.check_orphans()
         self.has_times = any(sample[4] for sample in self.samples)
 
     def stacks(self):
