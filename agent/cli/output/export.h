@@ -28,7 +28,7 @@
 	  NULL },                                                              \
 		{ "format", 'f', "FORMAT",                                     \
 		  "fgt, chrome, sentry, sentry-chunk, pprof, folded, "         \
-		  "speedscope, otlp, perfetto (or by FILE's name)",            \
+		  "speedscope, otlp, perfetto",                                \
 		  NULL },                                                      \
 		{ "state-frames", 0, "WHERE",                                  \
 		  "root, leaf, no or auto: where stacks name the state",       \
