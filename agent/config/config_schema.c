@@ -251,8 +251,6 @@ void fgt_config_key_nearest(const struct fgt_config_key *keys, const char *path,
 		size_t edits =
 			fgt_nearest_edits(last, strlen(last), local, local_len);
 
-		if (keys->type == FGT_CONFIG_UNSUPPORTED)
-			continue;
 		if (is_here && edits < best) {
 			best = edits;
 			name = local;
@@ -309,9 +307,6 @@ void fgt_config_key_wants(const struct fgt_config_key *key, char *ret_text,
 	case FGT_CONFIG_ENTRIES:
 		snprintf(ret_text, size,
 			 "a list of at most %d groups, ( { … } )", key->max);
-		break;
-	case FGT_CONFIG_UNSUPPORTED:
-		snprintf(ret_text, size, "left out");
 		break;
 	}
 }

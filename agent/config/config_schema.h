@@ -27,7 +27,6 @@ enum fgt_config_type {
 	FGT_CONFIG_CHOICE, /* int-sized enum, index into choices */
 	FGT_CONFIG_STRINGS, /* char **, with a count */
 	FGT_CONFIG_ENTRIES, /* array of structs, with a count */
-	FGT_CONFIG_UNSUPPORTED, /* of a later version: refused */
 };
 
 struct fgt_config_key {

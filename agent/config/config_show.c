@@ -130,8 +130,7 @@ static int add_keys(config_setting_t *parent, const struct fgt_config_key *keys,
 		config_setting_t *group;
 		const char *name;
 
-		if (keys->type == FGT_CONFIG_UNSUPPORTED ||
-		    (unset == UNSET_ABSENT && is_unset(keys, base)))
+		if (unset == UNSET_ABSENT && is_unset(keys, base))
 			continue;
 		group = group_of(parent, keys, &name);
 		if (!group)

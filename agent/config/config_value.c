@@ -18,11 +18,6 @@ int fgt_config_refuse(const struct fgt_config_key *key, const char *where,
 {
 	char wanted[200];
 
-	if (key->type == FGT_CONFIG_UNSUPPORTED)
-		return fgt_why_set(why, -EINVAL,
-				   "%s: `%s` is not supported by this version; "
-				   "remove it",
-				   where, key->path);
 	fgt_config_key_wants(key, wanted, sizeof(wanted));
 	return fgt_why_set(why, -EINVAL, "%s: `%s` must be %s%s%s", where,
 			   key->path, wanted, found ? ", not " : "",
