@@ -146,7 +146,7 @@ def busy_programs(checks, bench):
     calm = sleeper(bench)
     child = python(bench, SPINS)
     daemon = Daemon(bench, "busy", config(
-        rule("hot", "cpu_percent = 30; for_s = 1;", folder.path),
+        rule("hot", "cpu_percent = 3; for_s = 1;", folder.path),
         targets=[child.pid, calm.pid]))
     check_slice(checks, folder, "hot", child.pid, "% of a core")
     listed = triggers(bench, daemon)["hot"]
