@@ -174,6 +174,7 @@ static bool are_clients_served(struct daemon *daemon, bool is_late)
 	if (is_late)
 		return slices.active == 0;
 	return fgt_control_count(daemon->control) == 0 &&
+	       fgt_continuous_is_idle(daemon->continuous) &&
 	       deliveries.active == 0 && deliveries.waiting == 0 &&
 	       fgt_spooler_is_idle(daemon->spooler);
 }

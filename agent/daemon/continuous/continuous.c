@@ -326,6 +326,11 @@ void fgt_continuous_leave(struct fgt_continuous *continuous)
 		deliver_rest(continuous, stream);
 }
 
+bool fgt_continuous_is_idle(const struct fgt_continuous *continuous)
+{
+	return !continuous->is_looking;
+}
+
 int fgt_continuous_new(struct fgt_jobs *jobs, struct fgt_targets *targets,
 		       struct fgt_deliveries *deliveries,
 		       struct fgt_continuous **ret_continuous)

@@ -38,5 +38,7 @@ void fgt_continuous_look(struct fgt_continuous *continuous);
 
 /* Queues what has not been delivered of all targets; then no more. */
 void fgt_continuous_leave(struct fgt_continuous *continuous);
+/* False: a look is under way, whose end queues it. */
+bool fgt_continuous_is_idle(const struct fgt_continuous *continuous);
 
 #endif
