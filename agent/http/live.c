@@ -132,10 +132,12 @@ static void get_more(struct fgt_web_live *live)
 	if (live->silent == 0 &&
 	    now_ns - last_ns > FGT_TAIL_BEHIND_MS * MS_NS) {
 		end(live, &live->counters->slow,
-		    "the client reads too slowly: connect again");
+		    "the stream is too far behind: connect again");
 		return;
 	}
 	r = get_slice(live, &why);
+	if (r == -EBUSY || r == -EAGAIN)
+		return; /* the next slice begins where this one would have */
 	live->silent = r == -ENODATA ? live->silent + 1 : 0;
 	if (live->silent >= SILENT_MAX || r == -ESRCH)
 		end(live, &live->counters->ended, "the target has ended");

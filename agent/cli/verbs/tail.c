@@ -83,7 +83,8 @@ static int print_next(struct fgt_fetch *fetch, struct fgt_tail *tail,
 	if (r == 0)
 		r = fgt_fetch_slice(fetch, &channel, &slice, &is_clock_set,
 				    why);
-	if (r == -ENODATA)
+	/* Where the agent is busy, the next slice has it. */
+	if (r == -ENODATA || r == -EBUSY || r == -EAGAIN)
 		return 1;
 	return r < 0 ? r : print_slice(fetch, tail, slice);
 }
