@@ -436,8 +436,10 @@ int fgt_web_server_new(const struct fgt_web_options *options,
 	server->site.source = options->source;
 	server->site.state_frames = options->state_frames;
 	fgt_web_connections_init(&server->connections);
-	/* Its threads get the mask of the one that starts them. */
+	/* Its threads get the mask of the one that starts them. The recorder of
+	 * a program asks threads that run for their stacks by SIGURG. */
 	sigfillset(&all);
+	sigdelset(&all, SIGURG);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	server->daemon = start(server, options->listen_fd);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);

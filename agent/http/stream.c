@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <string.h>
 
 #include "ringbuf/base/thread.h"
@@ -47,8 +48,13 @@ static int encode_to(struct fgt_web_stream *stream, const struct fgt_sink *sink)
 static void *encode(void *context)
 {
 	struct fgt_web_stream *stream = context;
+	sigset_t urgent;
 	const struct fgt_sink sink = fgt_fd_sink(&stream->write_fd);
 
+	/* As in the server's other threads. */
+	sigemptyset(&urgent);
+	sigaddset(&urgent, SIGURG);
+	pthread_sigmask(SIG_UNBLOCK, &urgent, NULL);
 	stream->error = encode_to(stream, &sink);
 	fgt_fd_close(FGT_TAKE_FD(stream->write_fd));
 	return NULL;
