@@ -10,6 +10,7 @@
 #include "ringbuf/base/owner.h"
 #include "ringbuf/base/strings.h"
 #include "ringbuf/slice/frame.h"
+#include "ringbuf/slice/service.h"
 
 #define FGT_NODE_NONE UINT32_MAX
 /* No stack is deeper: FGT_STACK_DEPTH_MAX frames and some markers. */
@@ -157,7 +158,7 @@ struct fgt_anchor {
 	uint64_t wall_ns; /* since the epoch */
 };
 
-/* The target as it was; set once with fgt_ring_set_process(). */
+/* The target as it was; set with fgt_ring_set_process(). */
 struct fgt_process_info {
 	int32_t pid;
 	uint32_t uid;
@@ -167,6 +168,7 @@ struct fgt_process_info {
 	char host[65]; /* host name */
 	char arch[16]; /* "x86_64", "aarch64" */
 	char os_release[65]; /* kernel release */
+	struct fgt_service service;
 };
 
 struct fgt_ring_slice {

@@ -19,13 +19,24 @@ static bool is_terminated(const char *text, size_t size)
 	return memchr(text, '\0', size) != NULL;
 }
 
+static bool is_service_valid(const struct fgt_service *service)
+{
+	for (size_t i = 0; i < FGT_SERVICE_TEXTS; i++)
+		if (!is_terminated(fgt_service_text_of(service, i),
+				   FGT_SERVICE_TEXT_MAX))
+			return false;
+	return true;
+}
+
 static bool is_process_valid(const struct fgt_process_info *process)
 {
 	return is_terminated(process->name, sizeof(process->name)) &&
 	       is_terminated(process->exe, sizeof(process->exe)) &&
 	       is_terminated(process->host, sizeof(process->host)) &&
 	       is_terminated(process->arch, sizeof(process->arch)) &&
-	       is_terminated(process->os_release, sizeof(process->os_release));
+	       is_terminated(process->os_release,
+			     sizeof(process->os_release)) &&
+	       is_service_valid(&process->service);
 }
 
 static bool are_pointers_set(const struct fgt_ring_slice *slice)

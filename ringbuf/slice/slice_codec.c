@@ -76,6 +76,21 @@ static void pack_range(msgpack_packer *packer,
 	msgpack_pack_uint64(packer, slice->lapped_ticks);
 }
 
+static void pack_service(msgpack_packer *packer,
+			 const struct fgt_service *service)
+{
+	uint32_t count = fgt_service_count(service);
+
+	if (!count)
+		return;
+	pack_text(packer, "service");
+	msgpack_pack_map(packer, count);
+	for (size_t i = 0; i < FGT_SERVICE_TEXTS; i++)
+		if (*fgt_service_text_of(service, i))
+			pack_member(packer, fgt_service_texts[i].key,
+				    fgt_service_text_of(service, i));
+}
+
 static bool has_brief(const struct fgt_ring_slice *slice)
 {
 	return slice->brief_threads || slice->brief_cpu_ns;
@@ -236,9 +251,12 @@ int fgt_slice_encode(const struct fgt_ring_slice *slice,
 	fgt_sink_buffer_init(&buffer, sink);
 	msgpack_packer_init(&packer, &buffer, put_bytes);
 	fgt_sink_buffer_put(&buffer, FGT_SLICE_MAGIC, FGT_SLICE_MAGIC_LEN);
-	msgpack_pack_map(&packer, FGT_SLICE_KEY_COUNT + has_brief(slice));
+	msgpack_pack_map(&packer,
+			 FGT_SLICE_KEY_COUNT + has_brief(slice) +
+				 !!fgt_service_count(&slice->process.service));
 	pack_u64(&packer, "version", FGT_SLICE_VERSION);
 	pack_process(&packer, &slice->process);
+	pack_service(&packer, &slice->process.service);
 	pack_range(&packer, slice);
 	pack_brief(&packer, slice);
 	pack_strings(&packer, &slice->strings);

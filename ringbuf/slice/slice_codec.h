@@ -12,7 +12,8 @@
 #define FGT_SLICE_VERSION   1
 #define FGT_SLICE_MAGIC	    "FGT1" /* then one msgpack map */
 #define FGT_SLICE_MAGIC_LEN 4
-#define FGT_SLICE_KEY_COUNT 24 /* keys of that map, without "brief" */
+/* Keys of that map, without the two that may be absent. */
+#define FGT_SLICE_KEY_COUNT 24
 
 /*
  * Streams the slice; memory does not grow with it. Errors are the sink's, and

@@ -254,6 +254,7 @@ static const struct member {
 	bool is_optional;
 } members[] = {
 	{ "process", fgt_slice_read_process, false },
+	{ "service", fgt_slice_read_service, true },
 	{ "range", fgt_slice_read_range, false },
 	{ "period", fgt_slice_read_period, false },
 	{ "effective_hz", fgt_slice_read_effective_hz, false },

@@ -54,6 +54,35 @@ int fgt_slice_read_process(struct fgt_msgpack_cursor *cursor,
 	return 0;
 }
 
+/* The text of the table that has this key; FGT_SERVICE_TEXTS: none. */
+static size_t find_service_text(struct fgt_msgpack_text key)
+{
+	size_t i = 0;
+
+	while (i < FGT_SERVICE_TEXTS &&
+	       !fgt_msgpack_text_is(key, fgt_service_texts[i].key))
+		i++;
+	return i;
+}
+
+int fgt_slice_read_service(struct fgt_msgpack_cursor *cursor,
+			   struct fgt_ring_slice *slice)
+{
+	struct fgt_service *service = &slice->process.service;
+	uint32_t count = fgt_msgpack_read_map(cursor);
+
+	while (count-- && !cursor->error) {
+		size_t i = find_service_text(fgt_msgpack_read_str(cursor));
+
+		if (i < FGT_SERVICE_TEXTS)
+			read_text(cursor, fgt_service_text_at(service, i),
+				  FGT_SERVICE_TEXT_MAX);
+		else
+			fgt_msgpack_skip(cursor);
+	}
+	return 0;
+}
+
 int fgt_slice_read_range(struct fgt_msgpack_cursor *cursor,
 			 struct fgt_ring_slice *slice)
 {

@@ -13,6 +13,8 @@
 
 int fgt_slice_read_process(struct fgt_msgpack_cursor *cursor,
 			   struct fgt_ring_slice *slice);
+int fgt_slice_read_service(struct fgt_msgpack_cursor *cursor,
+			   struct fgt_ring_slice *slice);
 int fgt_slice_read_range(struct fgt_msgpack_cursor *cursor,
 			 struct fgt_ring_slice *slice);
 int fgt_slice_read_period(struct fgt_msgpack_cursor *cursor,

@@ -21,6 +21,8 @@ MARKERS = {
     12: "[truncated: thread moved meanwhile]", 13: "[truncated: not readable]",
     14: "[truncated: unwind rule not read yet]"}
 TEXTS = {"name": 63, "exe": 511, "host": 64, "arch": 15, "os_release": 64}
+SERVICE_TEXTS = ("name", "namespace", "version", "instance", "environment",
+                 "unit", "container")
 NESTING_MAX, STRING_MAX, SYMBOLS_MAX, DEPTH_MAX = 16, 4096, 64, 1032
 PERIODS_MAX, SPAN_DEPTH_MAX = 2 ** 20 - 1, 64
 
@@ -205,6 +207,7 @@ class Slice:
                     "strings", "images"):
             need(key in known, f"no {key}")
             getattr(self, f"read_{key}")(known[key])
+        self.read_service(known.get("service", ("map", [])))
         for key, fields in TABLES.items():
             need(key in known or key in OPTIONAL, f"no {key}")
             setattr(self, key, read_table(known.get(key, []), fields))
@@ -219,6 +222,10 @@ class Slice:
                         {"pid": i32, "uid": u32, "start_time": u64}[key](member)
                         for key, member in members(value)
                         if key in TEXTS or key in ("pid", "uid", "start_time")}
+
+    def read_service(self, value):
+        self.service = {key: text(member, 255) for key, member in members(value)
+                        if key in SERVICE_TEXTS}
 
     def read_range(self, value):
         need(isinstance(value, list) and len(value) == 2, "bad range")

@@ -358,6 +358,8 @@ struct fgt_ring_slice *fixture_rich(void)
 	slice->evicted_ticks = 1;
 	slice->lapped_ticks = 2;
 	slice->brief_threads = 4;
+	fgt_service_set(&slice->process.service, 0, "shop", 4);
+	fgt_service_set(&slice->process.service, 2, "1.4.0\xff", 6);
 	slice->brief_cpu_ns = 5000000000;
 	for (uint32_t i = 40; i < 60; i++) /* the sampler stood still */
 		slice->tick_ns[i] += 10 * FIXTURE_PERIOD_NS;
