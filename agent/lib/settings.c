@@ -303,6 +303,47 @@ static const char *take_text(char *to, size_t size, const char *from)
 	return to;
 }
 
+/* What release has before and behind its first '@', if it has one. */
+static void name_by_release(struct fgt_settings *settings)
+{
+	struct fgt_options *options = &settings->options;
+	char *name = settings->service_name, *at;
+
+	if (options->service_name || !options->release)
+		return;
+	strcpy(name, options->release);
+	at = strchr(name, '@');
+	if (!at || at == name)
+		return;
+	*at = 0;
+	options->service_name = name;
+	if (!options->service_version && at[1])
+		options->service_version =
+			strcpy(settings->service_version, at + 1);
+}
+
+static void take_service(struct fgt_settings *settings)
+{
+	struct fgt_options *options = &settings->options;
+	const char *name =
+		or_variable(options->service_name, "FGTRACE_SERVICE_NAME");
+
+	options->service_name = take_text(
+		settings->service_name, sizeof(settings->service_name),
+		or_variable(name, "OTEL_SERVICE_NAME"));
+	options->service_namespace =
+		take_text(settings->service_namespace,
+			  sizeof(settings->service_namespace),
+			  options->service_namespace);
+	options->service_version = take_text(settings->service_version,
+					     sizeof(settings->service_version),
+					     options->service_version);
+	options->service_instance = take_text(
+		settings->service_instance, sizeof(settings->service_instance),
+		options->service_instance);
+	name_by_release(settings);
+}
+
 int fgt_settings_init(struct fgt_settings *settings,
 		      const struct fgt_options *given, struct fgt_why *why)
 {
@@ -332,5 +373,6 @@ int fgt_settings_init(struct fgt_settings *settings,
 	options->environment = take_text(
 		settings->environment, sizeof(settings->environment),
 		or_variable(options->environment, "FGTRACE_ENVIRONMENT"));
+	take_service(settings);
 	return 0;
 }

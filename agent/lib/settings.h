@@ -16,6 +16,7 @@
 #define FGT_SETTINGS_PATH	 107 /* bytes, of a socket */
 #define FGT_SETTINGS_RELEASE	 200
 #define FGT_SETTINGS_ENVIRONMENT 64
+#define FGT_SETTINGS_SERVICE	 255
 #define FGT_SETTINGS_DESTINATION 1023 /* longer destinations are refused */
 #define FGT_SETTINGS_CA_FILE	 1023
 #define FGT_SETTINGS_SPOOL_DIR	 1023
@@ -30,6 +31,10 @@ struct fgt_settings {
 	char spool_dir[FGT_SETTINGS_SPOOL_DIR + 1];
 	char release[FGT_SETTINGS_RELEASE + 1];
 	char environment[FGT_SETTINGS_ENVIRONMENT + 1];
+	char service_name[FGT_SETTINGS_SERVICE + 1];
+	char service_namespace[FGT_SETTINGS_SERVICE + 1];
+	char service_version[FGT_SETTINGS_SERVICE + 1];
+	char service_instance[FGT_SETTINGS_SERVICE + 1];
 };
 
 /* given: NULL for defaults. -EINVAL, -ENOMEM, with why; only log and context of

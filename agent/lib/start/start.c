@@ -62,8 +62,8 @@ static bool wait_change(uint64_t until_ns)
 /* ---- Parts ------------------------------------------------------------- */
 
 const struct fgt_part *const fgt_parts[FGT_PARTS] = {
-	&fgt_span_part,	   &fgt_activity_part,	 &fgt_transaction_part,
-	&fgt_preload_part, &fgt_crash_link_part,
+	&fgt_context_part,     &fgt_span_part,	  &fgt_activity_part,
+	&fgt_transaction_part, &fgt_preload_part, &fgt_crash_link_part,
 };
 
 /* After an error stop_parts() stops those that were started. */

@@ -29,7 +29,7 @@ int fgt_library_wait_until(uint64_t when_ns);
 void fgt_library_round_ended(bool is_idle, uint64_t wanted);
 
 /* In the order of their start. */
-#define FGT_PARTS 5
+#define FGT_PARTS 6
 extern const struct fgt_part *const fgt_parts[FGT_PARTS];
 
 /* $FGTRACE_OUT started the recording, which then ends at exit. */

@@ -135,6 +135,7 @@ static void give_up(void)
 	world.has_something = false;
 }
 
+const struct fgt_part fgt_context_part = { .work = NULL };
 const struct fgt_part fgt_span_part = { .work = work,
 					.is_idle = is_idle,
 					.give_up = give_up,
