@@ -73,7 +73,9 @@ static void take_info(struct fgt_sampled *sampled,
 	memcpy(status->name, info->name, sizeof(status->name));
 	memcpy(status->exe, info->exe, sizeof(status->exe));
 	sampled->has_new_texts = true;
-	fgt_ring_set_process(sampled->ring, info);
+	sampled->info = *info;
+	sampled->info.service = status->service;
+	fgt_ring_set_process(sampled->ring, &sampled->info);
 }
 
 static int open_polling(struct fgt_sampled *sampled)
@@ -160,6 +162,7 @@ static int make_target(struct fgt_sampled *sampled, int32_t pid,
 	rc = fgt_process_get_info(&sampled->look.process, &info);
 	if (rc < 0)
 		return fgt_why_set(why, rc, FGT_PROCESS_HAS_ENDED, pid);
+	fgt_sampled_begin_service(sampled);
 	take_info(sampled, &info);
 	status->pid = pid;
 	status->start_time = sampled->look.process.start_time;
@@ -417,6 +420,8 @@ void fgt_sampled_reread(struct fgt_sampled *sampled,
 	struct fgt_why why = { "" };
 	int rc;
 
+	if (is_exec)
+		fgt_sampled_begin_service(sampled);
 	reread_info(sampled);
 	rc = fgt_process_check_access(&sampled->look.process, &why);
 	if (rc == 0 && (is_exec || may_have_new_maps(sampled)))

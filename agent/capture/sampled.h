@@ -49,6 +49,16 @@ struct fgt_sampled {
 	struct fgt_switch_brief brief_begin;
 	const struct fgt_who_ran *brief_source;
 
+	struct fgt_process_info info; /* as the ring has it */
+	/* Of the program that it is now; see sampled_service.c. */
+	struct {
+		struct fgt_service published; /* by the program itself */
+		struct fgt_service started; /* as its cgroup has it */
+		uint64_t context; /* address of what was published, and when */
+		uint64_t published_ns;
+		uint64_t ran_ns; /* when it had run the last time */
+	} service;
+
 	uint64_t chores_ns; /* when the once-a-second work was done */
 	uint64_t rate_ticks; /* for effective_hz */
 	bool has_run; /* any thread, since the last chores */
@@ -108,6 +118,18 @@ void fgt_sampled_publish(struct fgt_sampled *sampled);
 /* After an exec or a change of user: reads identity, access and maps again. */
 void fgt_sampled_reread(struct fgt_sampled *sampled,
 			const struct fgt_tick *tick, bool is_exec);
+
+/*
+ * ---- Its service (sampled_service.c) ----------------------------------------
+ *
+ * It is this program from now on: reads its cgroup, forgets what the former one
+ * published.
+ */
+void fgt_sampled_begin_service(struct fgt_sampled *sampled);
+/* Once a second: reads what the program publishes. has_run: since the last
+ * second. */
+void fgt_sampled_check_service(struct fgt_sampled *sampled,
+			       const struct fgt_tick *tick, bool has_run);
 
 /*
  * ---- Whose program it is (sampled_program.c) --------------------------------

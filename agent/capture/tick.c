@@ -336,11 +336,24 @@ static void describe(struct fgt_sampled *sampled, const struct fgt_tick *tick,
 				    "are not sampled (raise ring.memory_mb)");
 }
 
+/* What may have changed while it ran. */
+static void reread(struct fgt_sampled *sampled, const struct fgt_tick *tick)
+{
+	sampled->look.is_traced =
+		fgt_access_tracer(sampled->look.process.proc_fd) != 0;
+	if (!tick->has_cpu_events)
+		reread_names(sampled);
+	if (fgt_stacks_is_due(&sampled->look.stacks, tick->mono_ns,
+			      tick->has_cpu_events ? MAPS_QUIET_NS : 0))
+		fgt_sampled_reread(sampled, tick, false);
+}
+
 /* What need not be done in every tick. */
 static void do_chores(struct fgt_sampled *sampled, const struct fgt_tick *tick,
 		      const char *limitation)
 {
 	uint64_t elapsed_ns = tick->mono_ns - sampled->chores_ns;
+	bool has_run;
 
 	if (sampled->chores_ns && elapsed_ns < SECOND_NS)
 		return;
@@ -357,16 +370,11 @@ static void do_chores(struct fgt_sampled *sampled, const struct fgt_tick *tick,
 	if (sampled->look.is_embedded)
 		fgt_sampled_check_fds(sampled, tick);
 	describe(sampled, tick, limitation);
-	if (!sampled->has_run)
-		return;
+	has_run = sampled->has_run;
 	sampled->has_run = false;
-	sampled->look.is_traced =
-		fgt_access_tracer(sampled->look.process.proc_fd) != 0;
-	if (!tick->has_cpu_events)
-		reread_names(sampled);
-	if (fgt_stacks_is_due(&sampled->look.stacks, tick->mono_ns,
-			      tick->has_cpu_events ? MAPS_QUIET_NS : 0))
-		fgt_sampled_reread(sampled, tick, false);
+	if (has_run)
+		reread(sampled, tick);
+	fgt_sampled_check_service(sampled, tick, has_run);
 }
 
 static void commit(struct fgt_sampled *sampled)

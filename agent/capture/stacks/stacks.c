@@ -89,6 +89,8 @@ static void take_mappings(struct fgt_stacks *stacks, struct fgt_maps *fresh)
 	struct fgt_maps *maps = stacks->maps;
 	struct fgt_mapping *mappings = maps->mappings;
 
+	memcpy(maps->contexts, fresh->contexts, sizeof(maps->contexts));
+	maps->context_count = fresh->context_count;
 	if (maps->image_count != fresh->image_count)
 		return;
 	maps->serial = fresh->serial;

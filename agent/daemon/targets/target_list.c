@@ -142,6 +142,23 @@ static void add_identity(struct fgt_builder *builder,
 	fgt_builder_uint(builder, "ended_ns", status->ended_ns);
 }
 
+/* A map of what is known of its service; "name" is always there. */
+static void add_service(struct fgt_builder *builder,
+			const struct fgt_target_status *status)
+{
+	const struct fgt_service *service = &status->service;
+	char name[FGT_SERVICE_TEXT_MAX];
+
+	fgt_service_name(service, status->name, name);
+	fgt_builder_map_begin(builder, "service");
+	fgt_builder_string(builder, fgt_service_texts[0].key, name);
+	for (size_t i = 1; i < FGT_SERVICE_TEXTS; i++)
+		if (*fgt_service_text_of(service, i))
+			fgt_builder_string(builder, fgt_service_texts[i].key,
+					   fgt_service_text_of(service, i));
+	fgt_builder_map_end(builder);
+}
+
 static void add_sampling(struct fgt_builder *builder,
 			 const struct fgt_target_status *status)
 {
@@ -219,6 +236,7 @@ static void put_target(struct fgt_builder *builder,
 	fgt_target_get_status(entry->target, &status);
 	fgt_builder_map_begin(builder, NULL);
 	add_identity(builder, entry, &status);
+	add_service(builder, &status);
 	add_sampling(builder, &status);
 	add_unwinding(builder, &status.unwind);
 	add_ring(builder, &status.ring);

@@ -21,6 +21,7 @@ struct fgt_mapping {
 	uint32_t image; /* index in images, FGT_MAPS_NO_IMAGE */
 };
 #define FGT_MAPS_NO_IMAGE UINT32_MAX
+#define FGT_MAPS_CONTEXTS 4
 
 struct fgt_maps_image {
 	struct fgt_image image; /* what the ring keeps of it */
@@ -33,6 +34,9 @@ struct fgt_maps {
 	size_t count, capacity;
 	struct fgt_maps_image *images;
 	size_t image_count, image_capacity;
+	/* Where mappings named OTEL_CTX begin, the first ones of them. */
+	uint64_t contexts[FGT_MAPS_CONTEXTS];
+	size_t context_count;
 	bool is_incomplete; /* a file did not answer, and may when asked later */
 	bool is_unanswered; /* … its server (image_server.h), and soon will */
 	/* The last image that is not opened since its file system may not, or

@@ -26,6 +26,9 @@ struct fgt_maps_line {
 int fgt_maps_line_parse(const char *line, size_t len,
 			struct fgt_maps_line *ret_line);
 
+/* Is it a process context of OpenTelemetry, by its name? MT-Safe | AS-Safe */
+bool fgt_maps_line_is_context(const struct fgt_maps_line *line);
+
 /* ---- Its user (maps_user.c) ---------------------------------------------- */
 
 /*

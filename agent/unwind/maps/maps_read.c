@@ -182,6 +182,9 @@ static int list_mapping(struct builder *builder,
 	 * their stacks. */
 	if (!line->is_readable && !line->is_executable)
 		return 0;
+	if (maps->context_count < FGT_MAPS_CONTEXTS &&
+	    fgt_maps_line_is_context(line))
+		maps->contexts[maps->context_count++] = line->start;
 	return append_mapping(maps, &mapping);
 }
 

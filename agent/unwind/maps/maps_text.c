@@ -127,3 +127,17 @@ int fgt_maps_line_parse(const char *line, size_t len,
 	read_path(&text, ret_line);
 	return 0;
 }
+
+bool fgt_maps_line_is_context(const struct fgt_maps_line *line)
+{
+	static const char *const names[] = { "/memfd:OTEL_CTX",
+					     "[anon_shmem:OTEL_CTX]",
+					     "[anon:OTEL_CTX]" };
+
+	if (line->is_executable || !line->is_readable)
+		return false;
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+		if (!strncmp(line->path, names[i], strlen(names[i])))
+			return true;
+	return false;
+}

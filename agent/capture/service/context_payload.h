@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The payload of an OpenTelemetry process context: which service the program
+ * says it is.
+ */
+#ifndef FGT_AGENT_CAPTURE_SERVICE_CONTEXT_PAYLOAD_H
+#define FGT_AGENT_CAPTURE_SERVICE_CONTEXT_PAYLOAD_H
+
+#include "ringbuf/slice/service.h"
+
+/*
+ * Reads bytes[len] of protobuf from another process: a ProcessContext message
+ * (field 1 is a Resource), or a Resource itself, as older programs publish.
+ * Texts that it lacks, or that are no strings, are "". -EBADMSG.
+ *
+ * MT-Safe | AS-Safe
+ */
+int fgt_context_payload_read(const uint8_t *bytes, size_t len,
+			     struct fgt_service *ret_service);
+
+#endif
