@@ -2,7 +2,8 @@
 /*
  * Which service a target is a part of: what its program publishes, and its
  * cgroup. Runs in the sampler's thread, once a second; the thread that attaches
- * a target reads its cgroup. Must not wait for a file system (fault X7).
+ * a target reads its cgroup. Must not wait for a file system (fault X7): a payload
+ * in a mapped file, as static data of a program are, is not read.
  */
 #include "agent/capture/sampled.h"
 

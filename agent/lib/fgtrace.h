@@ -146,18 +146,9 @@ struct fgt_options {
 	 */
 	const char *spool_dir;
 
-	/*
-	 * The service that the program is an instance of, up to 255 bytes each.
-	 * With a name, these and the environment are published to agents and
-	 * profilers of any kind until fgt_stop(), as an OpenTelemetry process
-	 * context, unless another library of the program has published one.
-	 */
-	const char *service_name; /* default: $FGTRACE_SERVICE_NAME, then
-				   * $OTEL_SERVICE_NAME, then the release up to
-				   * its '@' */
-	const char *service_namespace;
-	const char *service_version; /* default: the release behind its '@' */
-	const char *service_instance; /* default: a random UUID */
+	/* Published to agents and profilers: see fgt_start(3). */
+	const char *service_name, *service_namespace;
+	const char *service_version, *service_instance;
 };
 
 /*

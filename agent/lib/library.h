@@ -48,8 +48,8 @@ struct fgt_part {
 	void (*forked)(void);
 };
 
-extern const struct fgt_part fgt_context_part, fgt_span_part,
-	fgt_activity_part, fgt_transaction_part, fgt_crash_link_part, fgt_preload_part;
+extern const struct fgt_part fgt_context_part, fgt_span_part, fgt_activity_part,
+	fgt_transaction_part, fgt_crash_link_part, fgt_preload_part;
 
 /* ---- State ------------------------------------------------------------- */
 

@@ -46,7 +46,8 @@ struct header {
 };
 
 static struct header *header;
-static uint8_t payloads[2][PAGE]; /* one is published */
+static uint8_t *payloads[2]; /* one is published; of the heap: static data may
+			      * lie in a mapped file, which is not read */
 static volatile uint64_t anchor;
 static atomic_bool is_silent;
 
@@ -162,6 +163,9 @@ int main(int argc, char **argv)
 
 	if (argc < 2)
 		return 2;
+	for (int i = 0; i < 2; i++)
+		if (!(payloads[i] = malloc(PAGE)))
+			return 1;
 	if (strcmp(argv[1], "none"))
 		publish(argv[1], argc - 2, argv + 2);
 	if (pthread_create(&thread, NULL, work, NULL) ||

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The payload of an OpenTelemetry process context: which service the program
- * says it is.
+ * The payload of an OpenTelemetry process context: which service a program is a
+ * part of.
  */
 #ifndef FGT_AGENT_CAPTURE_SERVICE_CONTEXT_PAYLOAD_H
 #define FGT_AGENT_CAPTURE_SERVICE_CONTEXT_PAYLOAD_H

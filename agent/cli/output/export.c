@@ -160,13 +160,20 @@ static enum fgt_exit complain_encode(const struct fgt_export *plan, int error,
 			    fgt_error_text(error));
 }
 
-static struct fgt_format_options options_of(const struct fgt_export *plan)
+/* What the program publishes goes before the configuration. */
+static struct fgt_format_options options_of(const struct fgt_export *plan,
+					    const struct fgt_ring_slice *slice)
 {
+	const struct fgt_service *service = &slice->process.service;
+	const struct fgt_config *config = plan->config;
+
 	return (struct fgt_format_options){
 		.state_frames = plan->state_frames,
 		.otlp_shape = plan->otlp_shape,
-		.release = plan->config->upload.release,
-		.environment = plan->config->upload.environment,
+		.release = service->version[0] ? NULL : config->upload.release,
+		.environment = service->environment[0]
+				       ? NULL
+				       : config->upload.environment,
 	};
 }
 
@@ -175,7 +182,7 @@ static int write_as(const struct fgt_export *plan,
 		    const struct fgt_ring_slice *slice, uint64_t *ret_bytes,
 		    struct fgt_why *why)
 {
-	const struct fgt_format_options options = options_of(plan);
+	const struct fgt_format_options options = options_of(plan, slice);
 	FGT_AUTO(fgt_output_free) struct fgt_output *output = NULL;
 	int r = fgt_output_open(path, choice->is_gzip, &output, why);
 
@@ -248,7 +255,7 @@ static bool spool(const struct fgt_export *plan,
 		  const struct fgt_ring_slice *slice,
 		  const struct fgt_dispatch_outcome *outcome, const char *text)
 {
-	struct fgt_format_options options = options_of(plan);
+	struct fgt_format_options options = options_of(plan, slice);
 	struct fgt_why why = { "" };
 	int r;
 
@@ -272,7 +279,7 @@ static enum fgt_exit send(const struct fgt_export *plan,
 			  struct fgt_dispatch_outcome *outcome,
 			  struct fgt_why *why)
 {
-	const struct fgt_format_options options = options_of(plan);
+	const struct fgt_format_options options = options_of(plan, slice);
 	int r = fgt_dispatch(slice, plan->destination, &options, -1, NULL,
 			     outcome, why);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the program says about its service, as protobuf: the payload of an
- * OpenTelemetry process context.
+ * The service of the program as protobuf: the payload of an OpenTelemetry
+ * process context.
  */
 #ifndef FGT_AGENT_LIB_CONTEXT_PAYLOAD_H
 #define FGT_AGENT_LIB_CONTEXT_PAYLOAD_H

@@ -73,6 +73,45 @@ static void lengths_are_right_to_the_byte(void **state)
 	fgt_ring_slice_free(slice);
 }
 
+static void set_service(struct fgt_ring_slice *slice, size_t i,
+			const char *text)
+{
+	fgt_service_set(&slice->process.service, i, text, strlen(text));
+}
+
+/* In the form that Sentry accepts. */
+static void service_gives_release_and_environment(void **state)
+{
+	struct fgt_ring_slice *slice = fixture_rich();
+	struct fixture_buffer buffer;
+	char text[256];
+
+	(void)state;
+	set_service(slice, FGT_SERVICE_NAME, "web/shop");
+	set_service(slice, FGT_SERVICE_VERSION, "1.4\t");
+	set_service(slice, FGT_SERVICE_ENVIRONMENT, "pre prod");
+	buffer = sentry_write(slice, NULL);
+	assert_int_equal(
+		fixture_count(buffer.bytes, "\"release\":\"web_shop@1.4_\""),
+		2);
+	assert_int_equal(
+		fixture_count(buffer.bytes, "\"environment\":\"pre_prod\""), 2);
+	fixture_buffer_done(&buffer);
+	memset(text, 'x', sizeof(text));
+	text[sizeof(text) - 1] = '\0';
+	set_service(slice, FGT_SERVICE_NAME, text);
+	set_service(slice, FGT_SERVICE_ENVIRONMENT, "None");
+	buffer = sentry_write(slice, NULL);
+	text[200] = '\0';
+	assert_int_equal(fixture_count(buffer.bytes, text), 2);
+	assert_int_equal(fixture_count(buffer.bytes, "\"environment\""), 0);
+	text[200] = 'x';
+	text[201] = '\0';
+	assert_int_equal(fixture_count(buffer.bytes, text), 0);
+	fixture_buffer_done(&buffer);
+	fgt_ring_slice_free(slice);
+}
+
 static void options_reach_both_items(void **state)
 {
 	struct fgt_ring_slice *slice = fixture_rich();
@@ -96,6 +135,7 @@ static void options_reach_both_items(void **state)
 	assert_int_equal(fixture_count(buffer.bytes, ":\"checkout\""), 2);
 	assert_int_equal(fixture_count(buffer.bytes, "\"dsn\":\"https://"), 1);
 	fixture_buffer_done(&buffer);
+	memset(&slice->process.service, 0, sizeof(slice->process.service));
 	buffer = sentry_write(slice, NULL);
 	assert_int_equal(fixture_count(buffer.bytes, "\"release\""), 0);
 	assert_int_equal(fixture_count(buffer.bytes, "\"environment\""), 0);
@@ -419,6 +459,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(lengths_are_right_to_the_byte),
 		cmocka_unit_test(options_reach_both_items),
+		cmocka_unit_test(service_gives_release_and_environment),
 		cmocka_unit_test(
 			event_ids_are_checked_and_never_twice_the_same),
 		cmocka_unit_test(every_tick_is_a_sample_in_order_of_time),

@@ -144,6 +144,16 @@ static void put_notes(struct chrome *chrome)
 	fgt_json_end_object(json);
 }
 
+static void put_service(struct fgt_json *json,
+			const struct fgt_service *service)
+{
+	for (size_t i = 0; i < FGT_SERVICE_TEXTS; i++)
+		if (*fgt_service_text_of(service, i))
+			fgt_json_put_string(json,
+					    fgt_service_texts[i].attribute,
+					    fgt_service_text_of(service, i));
+}
+
 /* What the slice is, and what it lacks. */
 static void put_other_data(struct chrome *chrome)
 {
@@ -158,6 +168,7 @@ static void put_other_data(struct chrome *chrome)
 	fgt_json_put_string(json, "tool", "fgtrace");
 	fgt_json_put_string(json, "version", FGT_VERSION);
 	fgt_json_put_string(json, "exe", slice->process.exe);
+	put_service(json, &slice->process.service);
 	fgt_json_put_time(json, "wall_clock_of_ts_0",
 			  fgt_slice_wall_ns(slice, first_ns));
 	fgt_json_put_uint_string(json, "wall_clock_of_ts_0_ns",

@@ -14,6 +14,7 @@
 #include "upload/format/parts/gzip.h"
 #include "upload/format/parts/options.h"
 #include "upload/format/parts/protobuf.h"
+#include "upload/format/parts/service_line.h"
 #include "upload/format/parts/thread_samples.h"
 #include "upload/format/parts/timeline.h"
 
@@ -403,6 +404,10 @@ static void put_comments(struct pprof *pprof)
 	snprintf(text, sizeof(text), "process %s, pid %d, host %s",
 		 slice->process.name, slice->process.pid, slice->process.host);
 	put_comment(pprof, text);
+	if (fgt_service_count(&slice->process.service)) {
+		fgt_service_line(&slice->process, text, sizeof(text));
+		put_comment(pprof, text);
+	}
 	snprintf(text, sizeof(text),
 		 "effective hz %.3f, ticks missed %" PRIu64 ", evicted %" PRIu64
 		 ", lapped %" PRIu64 ": shares are of the ticks taken",

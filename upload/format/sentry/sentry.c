@@ -9,31 +9,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "ringbuf/slice/pace.h"
 #include "upload/format/parts/options.h"
 #include "upload/format/parts/thread_runs.h"
 #include "upload/format/sentry/sentry_envelope.h"
-#include "upload/format/sentry/sentry_profile.h"
-
-/* Fewer missing samples are not reported: one may come late. */
-#define PERIODS_MISSED_MIN 3
-
-struct transaction {
-	const struct fgt_ring_slice *slice;
-	/* Has its spans: a profile may begin after the first of them, and end
-	 * before the last. */
-	const struct fgt_ring_slice *whole;
-	const struct fgt_format_options *options;
-	/* NULL: an envelope without one. */
-	const struct fgt_sentry_profile *profile;
-	const char *name;
-	char event_id[33], trace_id[33], span_id[17];
-	/* CLOCK_MONOTONIC and the wall clock (whole µs) at the same instants;
-	 * the end is begin + duration, so that it stays after the begin
-	 * when the clock is set. */
-	uint64_t begin_ns, end_ns;
-	uint64_t begin_wall_ns, end_wall_ns;
-};
+#include "upload/format/sentry/sentry_transaction.h"
 
 static const char *or_unknown(const char *text)
 {
@@ -52,16 +31,16 @@ static int choose_span_id(const char *wanted, char ret_id[17])
 }
 
 /* Name and ids are those of the options, else made here. */
-static int init_transaction(struct transaction *transaction,
+static int init_transaction(struct fgt_sentry_transaction *transaction,
 			    const struct fgt_ring_slice *slice,
 			    const struct fgt_format_options *options)
 {
 	const struct fgt_transaction_facts *facts = options->facts;
 	int r;
 
-	*transaction = (struct transaction){ .slice = slice,
-					     .whole = slice,
-					     .options = options };
+	*transaction = (struct fgt_sentry_transaction){ .slice = slice,
+							.whole = slice,
+							.options = options };
 	transaction->name = fgt_sentry_given(options->transaction);
 	if (!transaction->name && facts)
 		transaction->name = fgt_sentry_given(facts->name);
@@ -81,14 +60,14 @@ static int init_transaction(struct transaction *transaction,
 }
 
 /* The wall clock at another instant of the transaction. */
-static uint64_t wall_ns_at(const struct transaction *transaction,
+static uint64_t wall_ns_at(const struct fgt_sentry_transaction *transaction,
 			   uint64_t mono_ns)
 {
 	return transaction->begin_wall_ns + (mono_ns - transaction->begin_ns);
 }
 
-static void set_times(struct transaction *transaction, uint64_t begin_ns,
-		      uint64_t end_ns)
+static void set_times(struct fgt_sentry_transaction *transaction,
+		      uint64_t begin_ns, uint64_t end_ns)
 {
 	uint64_t wall_ns = fgt_slice_wall_ns(transaction->slice, begin_ns);
 
@@ -136,12 +115,12 @@ static void put_os_and_device(struct fgt_json *json,
 
 /* ---- Contexts ---------------------------------------------------------- */
 
-static void put_thread(const struct transaction *transaction,
+static void put_thread(const struct fgt_sentry_transaction *transaction,
 		       struct fgt_json *json)
 {
 	const struct fgt_ring_slice *slice = transaction->slice;
 	const struct fgt_transaction_facts *facts = transaction->options->facts;
-	int32_t tid = facts ? facts->active_tid : 0;
+	int32_t tid = facts ? facts->active_tid : transaction->active_tid;
 
 	if (transaction->profile)
 		tid = slice->threads[transaction->profile->active_thread].tid;
@@ -160,7 +139,7 @@ static void put_thread(const struct transaction *transaction,
 	fgt_json_end_object(json);
 }
 
-static void put_trace(const struct transaction *transaction,
+static void put_trace(const struct fgt_sentry_transaction *transaction,
 		      struct fgt_json *json)
 {
 	const struct fgt_transaction_facts *facts = transaction->options->facts;
@@ -179,7 +158,7 @@ static void put_trace(const struct transaction *transaction,
 	fgt_json_end_object(json);
 }
 
-static void put_contexts(const struct transaction *transaction,
+static void put_contexts(const struct fgt_sentry_transaction *transaction,
 			 struct fgt_json *json)
 {
 	const char *profiler_id =
@@ -198,95 +177,8 @@ static void put_contexts(const struct transaction *transaction,
 
 /* ---- The rest ---------------------------------------------------------- */
 
-/* What the profile lacks, and why. */
-static void put_profile_notes(const struct fgt_sentry_profile *profile,
-			      struct fgt_json *json)
-{
-	fgt_json_put_uint(json, "cut_ticks", profile->cut_ticks);
-	fgt_json_put_uint(json, "single_sample_threads",
-			  profile->dropped_threads);
-	if (profile->cut_ticks)
-		fgt_json_put_string(json, "cut",
-				    "the oldest ticks were left out: a profile "
-				    "holds at most 30 s and 48 MiB");
-	fgt_json_put_uint(json, "thinned_threads", profile->thinned_threads);
-	if (profile->thinned_threads)
-		fgt_json_put_string(json, "thinned",
-				    "the least busy threads have samples at "
-				    "changes only, to stay below 10 MiB; "
-				    "durations are exact");
-}
-
-static void put_unsampled(struct fgt_json *json, const char *key,
-			  const char *which, uint64_t ns, uint64_t period_ns)
-{
-	char text[128];
-
-	if (ns <= PERIODS_MISSED_MIN * period_ns)
-		return;
-	snprintf(text, sizeof(text),
-		 "no samples of the %s %.3f s: the sampler could not run, or "
-		 "the ring has dropped them",
-		 which, (double)ns / 1e9);
-	fgt_json_put_string(json, key, text);
-}
-
-/* Ticks missing at the ends are no gap between two ticks. */
-static void put_unsampled_ends(const struct transaction *transaction,
-			       struct fgt_json *json)
-{
-	const struct fgt_ring_slice *slice = transaction->slice;
-	uint32_t last = slice->tick_count - 1;
-	uint64_t first_ns = slice->tick_ns[0], last_ns = slice->tick_ns[last];
-
-	if (transaction->begin_ns < first_ns)
-		put_unsampled(json, "unsampled_begin", "first",
-			      first_ns - transaction->begin_ns,
-			      fgt_pace_ns(slice, 0));
-	if (transaction->end_ns > last_ns)
-		put_unsampled(json, "unsampled_end", "last",
-			      transaction->end_ns - last_ns,
-			      fgt_pace_ns(slice, last));
-}
-
-static void put_extra(const struct transaction *transaction,
-		      struct fgt_json *json)
-{
-	const struct fgt_ring_slice *slice = transaction->slice;
-	uint64_t lowered;
-	uint32_t slowest = fgt_pace_slowest(slice, &lowered);
-
-	fgt_json_begin_object(json, "extra");
-	fgt_json_put_int(json, "pid", slice->process.pid);
-	fgt_json_put_string(json, "exe", slice->process.exe);
-	fgt_json_put_double(json, "effective_hz", slice->effective_hz);
-	if (slowest > 1)
-		fgt_json_put_string(json, "lowered",
-				    "the rate was lowered at times, to keep "
-				    "sampling.max_cpu_percent; durations are "
-				    "exact");
-	fgt_json_put_time(json, "requested_from",
-			  fgt_slice_wall_ns(slice, slice->requested_from_ns));
-	fgt_json_put_time(json, "requested_to",
-			  fgt_slice_wall_ns(slice, slice->requested_to_ns));
-	fgt_json_put_uint_string(json, "missed_ticks", slice->missed_ticks);
-	fgt_json_put_uint_string(json, "evicted_ticks", slice->evicted_ticks);
-	fgt_json_put_uint_string(json, "lapped_ticks", slice->lapped_ticks);
-	if (transaction->profile) {
-		put_profile_notes(transaction->profile, json);
-		put_unsampled_ends(transaction, json);
-	} else if (!fgt_sentry_given(transaction->options->profiler_id))
-		fgt_json_put_string(json, "no_profile",
-				    slice->thread_count
-					    ? "no thread has two samples in "
-					      "this time"
-					    : "nothing was sampled at this "
-					      "time");
-	fgt_json_end_object(json);
-}
-
 /* The tasks and spans of the program; of a transaction, in its threads only. */
-static int put_spans(const struct transaction *transaction,
+static int put_spans(const struct fgt_sentry_transaction *transaction,
 		     struct fgt_json *json)
 {
 	const struct fgt_transaction_facts *facts = transaction->options->facts;
@@ -306,7 +198,7 @@ static int put_spans(const struct transaction *transaction,
 
 static int put_transaction(void *context, struct fgt_json *json)
 {
-	const struct transaction *transaction = context;
+	const struct fgt_sentry_transaction *transaction = context;
 	const struct fgt_transaction_facts *facts = transaction->options->facts;
 	int r;
 
@@ -324,13 +216,14 @@ static int put_transaction(void *context, struct fgt_json *json)
 	if (facts && fgt_sentry_given(facts->level))
 		fgt_json_put_string(json, "level", facts->level);
 	fgt_json_put_string(json, "platform", FGT_SENTRY_PLATFORM);
-	fgt_sentry_put_release(json, transaction->options);
+	fgt_sentry_put_release(json, transaction->options,
+			       &transaction->slice->process.service);
 	if (transaction->slice->process.host[0])
 		fgt_json_put_string(json, "server_name",
 				    transaction->slice->process.host);
 	fgt_sentry_put_tags(json, transaction->slice, facts);
 	put_contexts(transaction, json);
-	put_extra(transaction, json);
+	fgt_sentry_put_extra(transaction, json);
 	fgt_sentry_put_sdk(json, "sdk");
 	r = put_spans(transaction, json);
 	fgt_json_end_object(json);
@@ -341,7 +234,7 @@ static int put_transaction(void *context, struct fgt_json *json)
 
 struct envelope {
 	const struct fgt_ring_slice *slice; /* of the profile */
-	struct transaction transaction;
+	struct fgt_sentry_transaction transaction;
 	struct fgt_sentry_profile profile;
 	char profile_id[33];
 };
@@ -349,7 +242,7 @@ struct envelope {
 static int put_profile(void *context, struct fgt_json *json)
 {
 	struct envelope *envelope = context;
-	struct transaction *transaction = &envelope->transaction;
+	struct fgt_sentry_transaction *transaction = &envelope->transaction;
 	const struct fgt_ring_slice *slice = envelope->slice;
 	uint64_t start_ns = fgt_sentry_profile_start_ns(&envelope->profile);
 	int r;
@@ -364,7 +257,8 @@ static int put_profile(void *context, struct fgt_json *json)
 	fgt_json_put_string(json, "event_id", envelope->profile_id);
 	fgt_json_put_string(json, "platform", FGT_SENTRY_PLATFORM);
 	fgt_json_put_time(json, "timestamp", wall_ns_at(transaction, start_ns));
-	fgt_sentry_put_release(json, transaction->options);
+	fgt_sentry_put_release(json, transaction->options,
+			       &transaction->slice->process.service);
 	put_os_and_device(json, &slice->process, "architecture");
 	fgt_json_begin_object(json, "transaction");
 	fgt_json_put_string(json, "id", transaction->event_id);
@@ -385,7 +279,7 @@ static int write_envelope(struct envelope *envelope,
 			  const struct fgt_sentry_body *profile,
 			  uint64_t profile_len, const struct fgt_sink *sink)
 {
-	struct transaction *item = &envelope->transaction;
+	struct fgt_sentry_transaction *item = &envelope->transaction;
 	const struct fgt_sentry_body transaction = { put_transaction, item };
 	struct fgt_json json;
 	uint64_t len;
@@ -424,6 +318,25 @@ static int write_with_profile(struct envelope *envelope,
 	return r;
 }
 
+/* Its profile leaves in chunks: the transaction names the busiest thread. */
+static int write_apart(struct envelope *envelope,
+		       const struct fgt_sentry_scope *scope,
+		       const struct fgt_sink *sink)
+{
+	struct fgt_sentry_transaction *transaction = &envelope->transaction;
+	const struct fgt_ring_slice *slice = envelope->slice;
+	int r = fgt_sentry_profile_init(&envelope->profile, slice, scope);
+
+	if (r)
+		return r;
+	transaction->active_tid =
+		slice->threads[envelope->profile.active_thread].tid;
+	fgt_sentry_profile_done(&envelope->profile);
+	set_times(transaction, slice->tick_ns[0],
+		  slice->tick_ns[slice->tick_count - 1]);
+	return write_envelope(envelope, NULL, 0, sink);
+}
+
 static int write_slice(const struct fgt_ring_slice *slice,
 		       const struct fgt_format_options *options,
 		       const struct fgt_sink *sink)
@@ -434,7 +347,11 @@ static int write_slice(const struct fgt_ring_slice *slice,
 	};
 	int r = init_transaction(&envelope.transaction, slice, options);
 
-	return r ? r : write_with_profile(&envelope, &scope, sink);
+	if (r)
+		return r;
+	return fgt_sentry_given(options->profiler_id)
+		       ? write_apart(&envelope, &scope, sink)
+		       : write_with_profile(&envelope, &scope, sink);
 }
 
 /* A program's transaction is written with or without samples: a short one may

@@ -30,7 +30,8 @@ static int put_chunk(void *context, struct fgt_json *json)
 	fgt_json_put_string(json, "profiler_id", chunk->profiler_id);
 	fgt_sentry_put_sdk(json, "client_sdk");
 	fgt_json_put_string(json, "platform", FGT_SENTRY_PLATFORM);
-	fgt_sentry_put_release(json, chunk->options);
+	fgt_sentry_put_release(json, chunk->options,
+			       &chunk->slice->process.service);
 	fgt_sentry_images_put(chunk->slice, json);
 	r = fgt_sentry_profile_put(&chunk->profile, json);
 	fgt_json_end_object(json);

@@ -50,15 +50,6 @@ void fgt_sentry_put_sdk(struct fgt_json *json, const char *key)
 	fgt_json_end_object(json);
 }
 
-void fgt_sentry_put_release(struct fgt_json *json,
-			    const struct fgt_format_options *options)
-{
-	if (fgt_sentry_given(options->release))
-		fgt_json_put_string(json, "release", options->release);
-	if (fgt_sentry_given(options->environment))
-		fgt_json_put_string(json, "environment", options->environment);
-}
-
 void fgt_sentry_put_header(struct fgt_json *json, const char *event_id,
 			   const struct fgt_format_options *options)
 {

@@ -45,9 +45,11 @@ int fgt_sentry_choose_id(const char *wanted, char ret_id[33]);
 /* "sdk" or "client_sdk": {…} into an open object. */
 void fgt_sentry_put_sdk(struct fgt_json *json, const char *key);
 
-/* "release", "environment"; left out if not given: null would be refused. */
+/* "release", "environment": of the options, else of the service; left out if
+ * neither has them: null would be refused. */
 void fgt_sentry_put_release(struct fgt_json *json,
-			    const struct fgt_format_options *options);
+			    const struct fgt_format_options *options,
+			    const struct fgt_service *service);
 
 /* "tags": the program's, and the name of the trigger that cut the slice; left
  * out if there is none. facts may be NULL. */
