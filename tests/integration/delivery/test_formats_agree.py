@@ -22,7 +22,7 @@ from kit.delivery import check_otlp  # noqa: E402
 from kit.harness import KIT, run_checker  # noqa: E402
 
 ENDINGS = (".fgt", ".trace.json", ".envelope", ".chunk.envelope", ".pb.gz",
-           ".folded", ".speedscope.json", ".otlp", ".sum.otlp")
+           ".folded", ".speedscope.json", ".otlp", ".sum.otlp", ".pftrace")
 SECONDS = 2
 # Periods: three sixteenths at most, and what a busy machine adds.
 JITTER = 0.3
