@@ -139,7 +139,9 @@ static void get_more(struct fgt_web_live *live)
 	if (r == -EBUSY || r == -EAGAIN)
 		return; /* the next slice begins where this one would have */
 	live->silent = r == -ENODATA ? live->silent + 1 : 0;
-	if (live->silent >= SILENT_MAX || r == -ESRCH)
+	if (r == -ECANCELED) /* the client has gone meanwhile */
+		live->has_ended = true;
+	else if (live->silent >= SILENT_MAX || r == -ESRCH)
 		end(live, &live->counters->ended, "the target has ended");
 	else if (r < 0 && r != -ENODATA)
 		end(live, &live->counters->failed,
