@@ -2,12 +2,12 @@
 /*
  * A directory in which deliveries outlive the process: each entry has a head
  * (where it goes, without secrets) and a body (what goes there), both opaque
- * here. What _add() accepted is there, whole, after a crash or power loss, until
- * it is removed, or goes because the spool is full or the entry old.
+ * here. What _add() accepted is there, whole, after a crash or power loss,
+ * until it is removed, or goes because the spool is full or the entry old.
  *
  * The directory holds NAME.spool, one for each entry; NAME.tmp, which the next
- * process removes; lock; and bad/ with damaged entries. No other names are
- * touched.
+ * process removes; lock; flush, a request to send all now; and bad/ with
+ * damaged entries. No other names are touched.
  *
  * Other processes of the user may add entries, under a new name, and remove
  * them.

@@ -12,10 +12,10 @@
 
 /*
  * Makes the directory (mode 0700) if only its last part is missing, and takes
- * the lock in it, which ends with the process or with ret_lock_fd; NULL: not. A
- * process that opens it twice shares the lock. -EACCES: another user owns it, or may
- * write to it; -EBUSY: another process has it; errno of open, mkdir and fcntl;
- * why is set.
+ * the lock in it; ret_lock_fd NULL: not. The lock is the process's, and ends
+ * when the process closes any descriptor of it: the directory must not be
+ * opened twice with a lock. -EACCES: another user owns it, or may write to it;
+ * -EBUSY: another process has it; errno of open, mkdir and fcntl; why is set.
  *
  * MT-Safe | AS-Unsafe
  */
