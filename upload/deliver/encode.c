@@ -225,6 +225,7 @@ static void fill_head(struct encoding *encoding)
 	struct fgt_payload_head *head = &encoding->head;
 	enum fgt_format_kind format = destination->format;
 	bool has_times = facts && facts->begin_ns;
+	char service[FGT_SERVICE_TEXT_MAX];
 
 	head->version = FGT_PAYLOAD_VERSION;
 	head->pid = slice->process.pid;
@@ -246,7 +247,8 @@ static void fill_head(struct encoding *encoding)
 	SET(head->name, "%s",
 	    facts && facts->name && *facts->name ? facts->name
 						 : slice->process.name);
-	SET(head->service, "%s", slice->process.name);
+	fgt_service_name(&slice->process.service, slice->process.name, service);
+	SET(head->service, "%s", service);
 	SET(head->host, "%s", slice->process.host);
 }
 

@@ -164,6 +164,14 @@ def misled(checks, bench):
     daemon.end()
 
 
+def attribute(key, value):
+    """The bytes of a KeyValue with a string."""
+    key, value = key.encode(), value.encode()
+    text = b"\n" + bytes([len(value)]) + value
+    return b"\n" + bytes([len(key)]) + key + \
+        b"\x12" + bytes([len(text)]) + text
+
+
 def shown(checks, bench):
     """In .fgt, Chrome traces, envelopes and pprof."""
     daemon = Daemon(bench, "shown",
@@ -193,6 +201,11 @@ def shown(checks, bench):
     pprof = gzip.decompress(slice_of(bench, daemon, program.pid, "pprof",
                                      "s.pb.gz"))
     checks.ok("pprof has the service", b"service shop" in pprof)
+    otlp = slice_of(bench, daemon, program.pid, "otlp", "s.otlp")
+    checks.ok("OpenTelemetry's resource has the service", all(
+        attribute(key, value) in otlp for key, value in (
+            ("service.name", "shop"), ("service.version", "1.4"),
+            ("deployment.environment.name", "staging"))))
     program.publish("memfd", "service.name=shop")
     until(lambda: "version" not in service(daemon, program.pid))
     lines = slice_of(bench, daemon, program.pid, "sentry",

@@ -242,10 +242,16 @@ static void put_resource(const struct otlp *otlp)
 {
 	const struct fgt_process_info *process = &otlp->slice->process;
 	const char *slash = strrchr(process->exe, '/');
+	char name[FGT_SERVICE_TEXT_MAX];
 
+	fgt_service_name(&process->service, process->name, name);
 	fgt_protobuf_begin(otlp->out, RESOURCE_PROFILES_RESOURCE);
-	put_resource_attribute(otlp, "service.name",
-			       *process->name ? process->name : "unknown", 0);
+	put_resource_attribute(otlp, "service.name", *name ? name : "unknown",
+			       0);
+	for (size_t i = FGT_SERVICE_NAME + 1; i < FGT_SERVICE_TEXTS; i++)
+		put_resource_attribute(
+			otlp, fgt_service_texts[i].attribute,
+			fgt_service_text_of(&process->service, i), 0);
 	put_resource_attribute(otlp, "host.name", process->host, 0);
 	put_resource_attribute(otlp, "process.pid", NULL,
 			       (uint32_t)process->pid);
