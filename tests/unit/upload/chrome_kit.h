@@ -31,6 +31,17 @@ write_chrome(const struct fgt_ring_slice *slice,
 	return buffer;
 }
 
+#define EVENT_LINE_MAX 512
+
+/* One line without the rest, of which sscanf() would take the length. */
+static inline const char *event_line(const char *line,
+				     char buffer[EVENT_LINE_MAX])
+{
+	snprintf(buffer, EVENT_LINE_MAX, "%.*s", (int)strcspn(line, "\n"),
+		 line);
+	return buffer;
+}
+
 /* The B, E and X lines as "B name ts|E name ts|…", an X as a B and an E; tracks
  * of tid 0: all. */
 static inline void summarise(const char *json, int only_tid, char *events,
@@ -41,13 +52,13 @@ static inline void summarise(const char *json, int only_tid, char *events,
 
 	events[0] = 0;
 	while ((line = strstr(line, "\n{\"name\":\""))) {
-		char name[200], phase;
+		char name[200], phase, buffer[EVENT_LINE_MAX];
 		double ts, dur;
 		int pid, tid, found;
 
 		line++;
 		found = sscanf(
-			line,
+			event_line(line, buffer),
 			"{\"name\":\"%199[^\"]\",\"ph\":\"%c\",\"pid\":%d,"
 			"\"tid\":%d,\"ts\":%lf,\"dur\":%lf}",
 			name, &phase, &pid, &tid, &ts, &dur);

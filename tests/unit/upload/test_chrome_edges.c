@@ -359,11 +359,11 @@ static void assert_order(const char *json)
 	int depth = 0;
 
 	while ((line = strstr(line, "\n{\"name\":\""))) {
-		char name[200], phase;
+		char name[200], phase, buffer[EVENT_LINE_MAX];
 		long double ts, dur;
 
 		line++;
-		if (sscanf(line,
+		if (sscanf(event_line(line, buffer),
 			   "{\"name\":\"%199[^\"]\",\"ph\":\"%c\",\"pid\":"
 			   "4242,\"tid\":4242,\"ts\":%Lf,\"dur\":%Lf}",
 			   name, &phase, &ts, &dur) < 3 ||

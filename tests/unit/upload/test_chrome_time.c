@@ -85,11 +85,11 @@ static double drawn_us(const char *json, const char *name)
 
 	snprintf(begins, sizeof(begins), "\n{\"name\":\"%s\"", name);
 	while ((line = strstr(line, begins))) {
-		char phase;
+		char phase, copy[EVENT_LINE_MAX];
 		double ts, dur;
 
 		line++;
-		if (sscanf(line,
+		if (sscanf(event_line(line, copy),
 			   "{\"name\":\"%*[^\"]\",\"ph\":\"%c\",\"pid\":4242,"
 			   "\"tid\":4242,\"ts\":%lf,\"dur\":%lf}",
 			   &phase, &ts, &dur) < 2)
