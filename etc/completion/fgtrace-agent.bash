@@ -3,9 +3,10 @@
 # so that they are never out of date.
 _fgtrace_agent_targets()
 {
-	local key='"name":"[^"\\]*"'
+	# The process's, not that of its service: the one behind the pid.
+	local key='"start_time":[0-9]+,"name":"[^"\\]*"'
 	[[ $2 == -p || $2 == --pid ]] && key='"pid":[0-9]+'
-	"$1" targets --json 2>/dev/null | grep -oE "$key" | sed 's/^[^:]*://; s/"//g'
+	"$1" targets --json 2>/dev/null | grep -oE "$key" | sed 's/.*"://; s/"//g'
 }
 _fgtrace_agent()
 {
