@@ -163,7 +163,7 @@ def recording_goes_on(checks, bench):
         out = bench.path(f"closed.{mode}")
         result = host.ask(f"write 1000 {out}")
         checks.ok(f"{mode}: slices are written after the program closed all",
-                  result == [0] * 8, (result, host.ask("status")))
+                  result == [0] * 9, (result, host.ask("status")))
         stacks = re.findall(r"main;.*burn_in_host.* (\d+)$",
                             read(f"{out}.5"), re.M)
         checks.ok(f"{mode}: stacks are whole", sum(map(int, stacks)) > 60,

@@ -472,7 +472,7 @@ def without_agent_it_records_itself(checks, bench):
     host.ask("burn 200")
     result = host.ask(f"write 150 {bench.path('any')}")
     checks.ok("without the recording part slices are written as fgt only",
-              result == [0, 0] + [-errno.ENOENT] * 6, result)
+              result == [0, 0] + [-errno.ENOENT] * 7, result)
     host.end()
     os.rename(hidden + ".away", hidden)
     daemon.end()

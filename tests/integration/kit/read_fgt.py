@@ -191,6 +191,7 @@ def read_table(value, fields):
 
 class Slice:
     """The tables as lists of tuples, in the order of the README."""
+    without_file = b""  # shown in place of the file's name
 
     def __init__(self, data):
         need(data[:4] == b"FGT1", "not FGT1")
@@ -378,7 +379,7 @@ class Slice:
             return [MARKERS.get(address, "[unknown marker]").encode()]
         if not count:
             path = self.string(self.images[image - 1]["path"]) if image else b""
-            base = path.rsplit(b"/", 1)[-1]
+            base = path.rsplit(b"/", 1)[-1] or self.without_file
             return [base + b"+" * bool(base) + b"0x%x" % address]
         return [self.string(self.symbols[first + i][0]) or b"[no name]"
                 for i in range(count)]
