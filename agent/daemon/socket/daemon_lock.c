@@ -17,7 +17,8 @@
 #include "ringbuf/base/owner.h"
 
 /* Each time another daemon was faster. */
-#define ATTEMPTS 8
+#define ATTEMPTS       8
+#define CHILD_ATTEMPTS 10 /* of 100 ms */
 
 /* Bytes of the file that have a separate record lock. */
 enum record {
@@ -160,18 +161,32 @@ static bool drop_lock_of_ending(int directory_fd, const char *name, int fd)
 	       unlinkat(directory_fd, name, 0) == 0;
 }
 
+/* A child of a daemon that was killed has the lock, too, until it executes. */
+static int take(int fd)
+{
+	for (int attempt = 0; attempt < CHILD_ATTEMPTS; attempt++) {
+		if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+			return 0;
+		if (errno != EWOULDBLOCK)
+			return -errno;
+		if (read_holder(fd) > 0)
+			break;
+	}
+	return -EWOULDBLOCK;
+}
+
 /* -EAGAIN: the name is another file's by now. */
 static int lock(int directory_fd, const char *name, const char *socket_path,
 		int fd, bool *is_taken_over, struct fgt_why *why)
 {
-	int r;
+	int r = take(fd);
 
-	if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
-		if (errno != EWOULDBLOCK)
-			return fgt_why_set(why, -errno,
+	if (r < 0) {
+		if (r != -EWOULDBLOCK)
+			return fgt_why_set(why, r,
 					   "cannot lock %s: "
 					   "%s" FGT_CHOOSE_ANOTHER,
-					   name, strerror(errno));
+					   name, strerror(-r));
 		if (!drop_lock_of_ending(directory_fd, name, fd))
 			return refuse_second(fd, socket_path, why);
 		*is_taken_over = true;
