@@ -87,12 +87,13 @@ def now():
 def stages(programs, kind):
     """State → what a program does from its beginning."""
     secret = programs.secret[kind]
+    # All begin at once: their unwind rules are there some time later.
     first = [programs.plain, "1000"]
     return {"now": [*first, secret, "-1"],
-            "there and back": [*first, secret, "250", programs.plain, "-1"],
+            "there and back": [*first, secret, "600", programs.plain, "-1"],
             "there and back between two ticks":
                 [*first, secret, "0", programs.plain, "-1"],
-            "ended": [*first, secret, "250"]}
+            "ended": [*first, secret, "600"]}
 
 
 def ask_all(daemon, pids):
@@ -124,7 +125,7 @@ def programs_show_what_their_user_may_trace(checks, bench):
             for state, command in stages(programs, kind).items()]
     for _, _, child in rows:
         daemon.attach(child.pid)
-    time.sleep(1.9)
+    time.sleep(2.3)
     pids = [child.pid for _, _, child in rows]
     slices, listed = ask_all(daemon, pids)
     whole = [seen(call(daemon.socket, "slice", pid=pid, last_ns=20 * SECOND))
