@@ -116,6 +116,9 @@ void fgt_sampled_check_service(struct fgt_sampled *sampled,
 		sampled->service.ran_ns = tick->mono_ns;
 	if (!sampled->look.is_readable || !sampled->look.stacks.maps)
 		return;
+	/* A program that has not run has not published again. */
+	if (!has_run && sampled->service.context)
+		return;
 	if (!sampled->look.stacks.maps->context_count)
 		find_context(sampled, tick);
 	if (read_context(sampled, tick) <= 0)
