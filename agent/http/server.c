@@ -133,6 +133,16 @@ static void add_headers(struct MHD_Response *response,
 		MHD_add_response_header(response, "Allow", "GET, HEAD");
 }
 
+static void upgraded(void *context, struct MHD_Connection *connection,
+		     void *state, const char *extra, size_t extra_len, int fd,
+		     struct MHD_UpgradeResponseHandle *handle)
+{
+	(void)connection;
+	(void)state;
+	fgt_web_upgraded(context, fd, extra, extra_len);
+	(void)MHD_upgrade_action(handle, MHD_UPGRADE_ACTION_CLOSE);
+}
+
 static enum MHD_Result send_answer(struct MHD_Connection *connection,
 				   struct request *request,
 				   struct fgt_web_answer *answer)
@@ -142,7 +152,8 @@ static enum MHD_Result send_answer(struct MHD_Connection *connection,
 
 	if (answer->live && answer->websocket[0]) {
 		request->live = FGT_TAKE(answer->live);
-		response = fgt_web_upgrade(request->live);
+		response = MHD_create_response_for_upgrade(upgraded,
+							   request->live);
 		answer->status = MHD_HTTP_SWITCHING_PROTOCOLS;
 	} else {
 		answer->websocket[0] = '\0';

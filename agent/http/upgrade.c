@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Websockets on libmicrohttpd's hook for upgrades. Runs in the thread of a
- * connection; every wait is bounded.
+ * Websockets. Runs in the thread of a connection; every wait is bounded.
  */
 #include "agent/http/upgrade.h"
 
@@ -106,31 +105,22 @@ static int converse(int fd, struct fgt_web_live *live,
 	return r;
 }
 
-static void upgraded(void *context, struct MHD_Connection *connection,
-		     void *state, const char *extra, size_t extra_len, int fd,
-		     struct MHD_UpgradeResponseHandle *handle_of_it)
+void fgt_web_upgraded(struct fgt_web_live *live, int fd, const char *extra,
+		      size_t extra_len)
 {
 	struct fgt_ws_input input = { .len = 0 };
 	uint8_t frame[4];
 	int r = FGT_WS_TOO_LARGE;
 
-	(void)connection;
-	(void)state;
 	if (extra_len < sizeof(input.bytes)) {
 		memcpy(input.bytes, extra, extra_len);
 		input.len = extra_len;
-		r = converse(fd, context, &input);
+		r = converse(fd, live, &input);
 	}
 	if (r == -ETIMEDOUT)
-		fgt_web_live_note_slow(context);
+		fgt_web_live_note_slow(live);
 	if (r > 0) {
 		fgt_ws_close_frame((enum fgt_ws_status)r, frame);
 		(void)send_all(fd, frame, sizeof(frame));
 	}
-	(void)MHD_upgrade_action(handle_of_it, MHD_UPGRADE_ACTION_CLOSE);
-}
-
-struct MHD_Response *fgt_web_upgrade(struct fgt_web_live *live)
-{
-	return MHD_create_response_for_upgrade(upgraded, live);
 }

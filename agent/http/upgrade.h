@@ -9,12 +9,15 @@
 #ifndef FGT_AGENT_HTTP_UPGRADE_H
 #define FGT_AGENT_HTTP_UPGRADE_H
 
-#include <microhttpd.h>
+#include <stddef.h>
 
 #include "agent/http/live.h"
 
-/* live is borrowed, until the request is completed; its events are frames. NULL
- * without memory. */
-struct MHD_Response *fgt_web_upgrade(struct fgt_web_live *live);
+/*
+ * The life of the websocket on fd. live is borrowed; its events are frames.
+ * extra: what the client has sent behind its request. fd stays open.
+ */
+void fgt_web_upgraded(struct fgt_web_live *live, int fd, const char *extra,
+		      size_t extra_len);
 
 #endif
