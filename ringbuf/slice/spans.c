@@ -167,6 +167,24 @@ bool fgt_spans_clip(const struct fgt_ring_slice *slice, uint64_t begin_ns,
 	return true;
 }
 
+bool fgt_spans_clip_part(const struct fgt_ring_slice *slice, uint64_t begin_ns,
+			 uint64_t end_ns, uint64_t *ret_begin_ns,
+			 uint64_t *ret_end_ns)
+{
+	return fgt_spans_clip(slice, begin_ns, end_ns, ret_begin_ns,
+			      ret_end_ns) &&
+	       *ret_begin_ns < *ret_end_ns;
+}
+
+bool fgt_spans_clip_task(const struct fgt_ring_slice *slice, uint32_t index,
+			 uint64_t *ret_begin_ns, uint64_t *ret_end_ns)
+{
+	const struct fgt_slice_task *task = &slice->tasks[index];
+
+	return fgt_spans_clip_part(slice, task->begin_ns, task->end_ns,
+				   ret_begin_ns, ret_end_ns);
+}
+
 bool fgt_spans_belong(const struct fgt_ring_slice *slice, uint64_t begin_ns,
 		      uint64_t end_ns)
 {

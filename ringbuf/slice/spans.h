@@ -31,6 +31,15 @@ bool fgt_spans_clip(const struct fgt_ring_slice *slice, uint64_t begin_ns,
 		    uint64_t end_ns, uint64_t *ret_begin_ns,
 		    uint64_t *ret_end_ns);
 
+/* The same, and false for a part without duration: readers of a trace would
+ * take its begin and its end, at one instant, in any order. */
+bool fgt_spans_clip_part(const struct fgt_ring_slice *slice, uint64_t begin_ns,
+			 uint64_t end_ns, uint64_t *ret_begin_ns,
+			 uint64_t *ret_end_ns);
+/* The same of a task. */
+bool fgt_spans_clip_task(const struct fgt_ring_slice *slice, uint32_t index,
+			 uint64_t *ret_begin_ns, uint64_t *ret_end_ns);
+
 /* True if [begin_ns, end_ns], end 0 open, overlaps the slice's ticks, or lies
  * in the requested range within one second of them. */
 bool fgt_spans_belong(const struct fgt_ring_slice *slice, uint64_t begin_ns,

@@ -52,25 +52,6 @@ static const char *text(const struct tasks *tasks, uint32_t id,
 	return *found ? found : otherwise;
 }
 
-/* The part that is shown. A part without duration is not: readers would take
- * its B and E, at one instant, in any order. */
-static bool clip(const struct tasks *tasks, uint64_t begin_ns, uint64_t end_ns,
-		 uint64_t *ret_begin_ns, uint64_t *ret_end_ns)
-{
-	return fgt_spans_clip(tasks->slice, begin_ns, end_ns, ret_begin_ns,
-			      ret_end_ns) &&
-	       *ret_begin_ns < *ret_end_ns;
-}
-
-static bool clip_task(const struct tasks *tasks, uint32_t index,
-		      uint64_t *ret_begin_ns, uint64_t *ret_end_ns)
-{
-	const struct fgt_slice_task *task = &tasks->slice->tasks[index];
-
-	return clip(tasks, task->begin_ns, task->end_ns, ret_begin_ns,
-		    ret_end_ns);
-}
-
 /* ---- Tasks and spans ---------------------------------------------------- */
 
 /* Log lines have the same number, see fgt_span_ids(). */
@@ -158,8 +139,9 @@ static void put_spans_of(struct tasks *tasks, uint32_t task)
 		if (span->task != task)
 			break;
 		close_to(tasks, &open, span->depth);
-		is_shown = clip(tasks, span->begin_ns, span->end_ns, &begin_ns,
-				&end_ns);
+		is_shown = fgt_spans_clip_part(tasks->slice, span->begin_ns,
+					       span->end_ns, &begin_ns,
+					       &end_ns);
 		if (is_shown)
 			put_span(tasks, tasks->next_span, "B", begin_ns);
 		open.spans[open.depth].span = tasks->next_span;
@@ -195,7 +177,8 @@ static void put_arrow(struct tasks *tasks, uint32_t child)
 	uint64_t begin_ns, end_ns;
 
 	if (!task->parent ||
-	    !clip_task(tasks, task->parent - 1, &begin_ns, &end_ns) ||
+	    !fgt_spans_clip_task(tasks->slice, task->parent - 1, &begin_ns,
+				 &end_ns) ||
 	    task->begin_ns <= begin_ns || task->begin_ns >= end_ns ||
 	    tasks->tracks[task->parent - 1] == tasks->tracks[child])
 		return;
@@ -229,7 +212,7 @@ static void put_one(struct tasks *tasks, uint32_t index)
 {
 	uint64_t begin_ns, end_ns;
 
-	if (!clip_task(tasks, index, &begin_ns, &end_ns)) {
+	if (!fgt_spans_clip_task(tasks->slice, index, &begin_ns, &end_ns)) {
 		while (tasks->next_span < tasks->slice->span_count &&
 		       tasks->slice->spans[tasks->next_span].task == index)
 			tasks->next_span++;

@@ -30,24 +30,6 @@ static const char *text(const struct task_tracks *tasks, uint32_t id,
 	return *found ? found : otherwise;
 }
 
-/* The part that is shown; one without duration is not. */
-static bool clip(const struct task_tracks *tasks, uint64_t begin_ns,
-		 uint64_t end_ns, uint64_t *ret_begin_ns, uint64_t *ret_end_ns)
-{
-	return fgt_spans_clip(tasks->slice, begin_ns, end_ns, ret_begin_ns,
-			      ret_end_ns) &&
-	       *ret_begin_ns < *ret_end_ns;
-}
-
-static bool clip_task(const struct task_tracks *tasks, uint32_t index,
-		      uint64_t *ret_begin_ns, uint64_t *ret_end_ns)
-{
-	const struct fgt_slice_task *task = &tasks->slice->tasks[index];
-
-	return clip(tasks, task->begin_ns, task->end_ns, ret_begin_ns,
-		    ret_end_ns);
-}
-
 /* ---- Tasks and spans ---------------------------------------------------- */
 
 /* Log lines have the same number, see fgt_span_ids(). */
@@ -66,8 +48,10 @@ static bool has_arrow(const struct task_tracks *tasks, uint32_t child)
 	uint64_t begin_ns, end_ns, ignored[2];
 
 	return task->parent &&
-	       clip_task(tasks, child, &ignored[0], &ignored[1]) &&
-	       clip_task(tasks, task->parent - 1, &begin_ns, &end_ns) &&
+	       fgt_spans_clip_task(tasks->slice, child, &ignored[0],
+				   &ignored[1]) &&
+	       fgt_spans_clip_task(tasks->slice, task->parent - 1, &begin_ns,
+				   &end_ns) &&
 	       task->begin_ns > begin_ns && task->begin_ns < end_ns &&
 	       tasks->slice->tasks[task->parent - 1].track != task->track;
 }
@@ -162,8 +146,8 @@ static void put_spans_of(struct task_tracks *tasks, uint32_t task,
 		if (span->task != task)
 			break;
 		close_to(tasks, &open, track, span->depth);
-		if (clip(tasks, span->begin_ns, span->end_ns, &begin_ns,
-			 &end_ns))
+		if (fgt_spans_clip_part(tasks->slice, span->begin_ns,
+					span->end_ns, &begin_ns, &end_ns))
 			begin_span(tasks, tasks->next_span, track, begin_ns);
 		else
 			end_ns = 0;
@@ -177,7 +161,7 @@ static void put_task(struct task_tracks *tasks, uint32_t index, uint64_t *track)
 	const struct fgt_slice_task *task = &tasks->slice->tasks[index];
 	uint64_t begin_ns, end_ns;
 
-	if (!clip_task(tasks, index, &begin_ns, &end_ns)) {
+	if (!fgt_spans_clip_task(tasks->slice, index, &begin_ns, &end_ns)) {
 		while (tasks->next_span < tasks->slice->span_count &&
 		       tasks->slice->spans[tasks->next_span].task == index)
 			tasks->next_span++;
