@@ -41,21 +41,19 @@ static const char *moment(uint64_t wall_ns, char ret_text[TIME_SIZE])
 	return ret_text;
 }
 
-/* "3 unreachable, 1 queue_full", or nothing. */
-static void print_dropped(const struct fgt_message *destination)
+/* "; dropped: 3 unreachable, 1 queue_full", or nothing. The keys are the prefix
+ * and a reason. */
+static void print_dropped(const struct fgt_message *message, const char *prefix,
+			  const char *const *reasons, size_t reason_count)
 {
-	static const char *const reasons[] = { "refused",    "too_large",
-					       "rejected",   "unreachable",
-					       "queue_full", "no_data",
-					       "leaving" };
 	const char *before = "; dropped: ";
 	char key[64];
 
-	for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++) {
+	for (size_t i = 0; i < reason_count; i++) {
 		uint64_t count;
 
-		snprintf(key, sizeof(key), "dropped_%s", reasons[i]);
-		count = number(destination, key);
+		snprintf(key, sizeof(key), "%s%s", prefix, reasons[i]);
+		count = number(message, key);
 		if (!count)
 			continue;
 		printf("%s%" PRIu64 " %s", before, count, reasons[i]);
@@ -63,17 +61,24 @@ static void print_dropped(const struct fgt_message *destination)
 	}
 }
 
+/* True if it prints a reason. */
+static bool print_unusable(const char *why)
+{
+	if (!*why)
+		return false;
+	fputs("    cannot be used: ", stdout);
+	fgt_print_text(stdout, why, 300);
+	putchar('\n');
+	return true;
+}
+
 static void print_error(const struct fgt_message *destination)
 {
-	const char *unusable = text(destination, "unusable");
 	uint64_t next_ns = number(destination, "next_try_in_ns");
 	char when[TIME_SIZE];
 
-	if (*unusable) {
-		fputs("    cannot be used: ", stdout);
-		fgt_print_text(stdout, unusable, 300);
-		putchar('\n');
-	} else if (number(destination, "last_error_ns")) {
+	if (!print_unusable(text(destination, "unusable")) &&
+	    number(destination, "last_error_ns")) {
 		printf("    last error %s: ",
 		       moment(number(destination, "last_error_ns"), when));
 		fgt_print_text(stdout, text(destination, "last_error"), 300);
@@ -85,6 +90,10 @@ static void print_error(const struct fgt_message *destination)
 
 static void print_destination(const struct fgt_message *destination)
 {
+	static const char *const reasons[] = { "refused",    "too_large",
+					       "rejected",   "unreachable",
+					       "queue_full", "no_data",
+					       "leaving" };
 	char when[TIME_SIZE];
 
 	fputs("  ", stdout);
@@ -100,7 +109,8 @@ static void print_destination(const struct fgt_message *destination)
 		printf("; %" PRIu64 " in the spool, %" PRIu64 " bytes",
 		       number(destination, "spooled"),
 		       number(destination, "spooled_bytes"));
-	print_dropped(destination);
+	print_dropped(destination, "dropped_", reasons,
+		      sizeof(reasons) / sizeof(reasons[0]));
 	putchar('\n');
 	print_error(destination);
 }
@@ -109,8 +119,6 @@ static void print_spool(const struct fgt_message *reply)
 {
 	static const char *const reasons[] = { "full", "disk_full", "old",
 					       "damaged", "removed" };
-	const char *before = "; dropped: ";
-	char key[64];
 
 	fputs("spool      ", stdout);
 	fgt_print_text(stdout, text(reply, "spool_dir"), 200);
@@ -119,22 +127,10 @@ static void print_spool(const struct fgt_message *reply)
 	if (number(reply, "spool_entries"))
 		printf(", the oldest for %.0f s",
 		       (double)number(reply, "spool_oldest_ns") / 1e9);
-	for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++) {
-		uint64_t count;
-
-		snprintf(key, sizeof(key), "spool_dropped_%s", reasons[i]);
-		count = number(reply, key);
-		if (!count)
-			continue;
-		printf("%s%" PRIu64 " %s", before, count, reasons[i]);
-		before = ", ";
-	}
+	print_dropped(reply, "spool_dropped_", reasons,
+		      sizeof(reasons) / sizeof(reasons[0]));
 	putchar('\n');
-	if (*text(reply, "spool_unusable")) {
-		fputs("    cannot be used: ", stdout);
-		fgt_print_text(stdout, text(reply, "spool_unusable"), 300);
-		putchar('\n');
-	}
+	(void)print_unusable(text(reply, "spool_unusable"));
 }
 
 void fgt_print_destinations(const struct fgt_message *reply)
