@@ -29,8 +29,8 @@ int fgt_upload_plan(const struct fgt_arguments *arguments,
 
 /*
  * Puts it into the spool of the configuration, from where the agent sends it.
- * Only what goes to a destination of the configuration: -ENOENT for others, and
- * without a spool (why is left as it is); the errors of fgt_spool_open_as_guest(),
+ * Only what goes to a destination of the configuration: -ENOENT for another
+ * one, and without a spool (why is left as it is); the errors of fgt_spool_open_as_guest(),
  * fgt_spooled_add() and fgt_destination_encode(), with why.
  */
 int fgt_upload_spool(const struct fgt_config *config,

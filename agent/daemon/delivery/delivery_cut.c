@@ -73,7 +73,7 @@ static uint32_t find_tick(const struct fgt_ring_slice *slice, uint64_t ns)
 					  slice->tick_ns[i] < ns);
 }
 
-/* Its ticks and no others. Its wall clock is that of all chunks. */
+/* Only the ticks of the chunk. Its wall clock is that of all chunks. */
 static int cut_chunk(const struct fgt_delivery_cut *cut,
 		     struct fgt_ring_slice **ret_slice)
 {

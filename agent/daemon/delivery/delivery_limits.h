@@ -38,7 +38,7 @@
  * What waits or is sent: all, of the user, and to the destination. To one that
  * is shared, what waits of the user counts apart, so that no user fills it; and
  * such deliveries do not count in of_user, so that one that is down leaves room
- * for the others.
+ * for the user's other deliveries.
  */
 struct fgt_delivery_tally {
 	size_t all, of_user, to_destination;

@@ -90,7 +90,7 @@ static int route_to_name(struct fgt_deliveries *deliveries,
 	return submit_configured(deliveries, order, entry, why);
 }
 
-/* One that cannot take it does not keep it from the others. */
+/* Also where one of them cannot take it. */
 static int route_to_all(struct fgt_deliveries *deliveries,
 			const struct fgt_delivery_order *order,
 			struct fgt_why *why)

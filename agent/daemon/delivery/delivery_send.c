@@ -93,7 +93,7 @@ static void try_later(struct fgt_delivery_job *job,
 	uint64_t due_ns = fgt_loop_now() + pause_ns;
 	struct fgt_destination_entry *entry = entry_of(job);
 
-	/* The others to this destination need not find it out themselves. */
+	/* Other deliveries to this destination wait as long. */
 	if (result->retry_after_s > 0 || entry)
 		fgt_delivery_limits_set(&job->deliveries->limits, &job->address,
 					due_ns);

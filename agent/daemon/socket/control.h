@@ -97,7 +97,7 @@ void fgt_control_adopt(struct fgt_control *control, int fd, uint32_t front_uid,
 				      struct fgt_control_client *client,
 				      const struct fgt_request *request),
 		       void *context);
-/* It is such a client: what it gets may be seen by others than the user. */
+/* It is such a client: another user may see what it gets. */
 bool fgt_control_is_adopted(const struct fgt_control_client *client);
 
 /* Takes no new clients and sends those away that have not asked yet. */

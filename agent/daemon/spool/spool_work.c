@@ -98,7 +98,7 @@ static int add_piece(struct fgt_spool_work *work, struct fgt_payload *payload)
 	return 0;
 }
 
-/* All or none: those that are there are sent again with the others. */
+/* All or none: the entries that are there are sent again with the rest. */
 static void take_back(struct fgt_spool_work *work)
 {
 	for (size_t i = 0; i < work->event_count; i++) {

@@ -211,7 +211,7 @@ void fgt_backlog_end(struct fgt_backlog_entry *entry, enum fgt_backlog_end end,
 		place->failures = 0;
 	if (end == FGT_BACKLOG_ANSWERED || end == FGT_BACKLOG_BROKEN_OFF)
 		return;
-	/* Behind the others: it may be the only one that fails. */
+	/* To the end of the queue: it may be the only one that fails. */
 	TAILQ_REMOVE(&place->entries, entry, link);
 	TAILQ_INSERT_TAIL(&place->entries, entry, link);
 	pause_ns = choose_pause(place->failures, random);

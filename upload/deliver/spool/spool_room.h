@@ -28,7 +28,7 @@ void fgt_spool_drop(struct fgt_spool *spool,
 bool fgt_spool_drop_oldest(struct fgt_spool *spool, enum fgt_spool_drop reason);
 
 /* For so many bytes more, in so many entries. -EMSGSIZE: never; -ENOSPC: not
- * while others are held. */
+ * while other entries are held. */
 int fgt_spool_make_room(struct fgt_spool *spool, uint64_t bytes,
 			size_t entries);
 

@@ -181,7 +181,7 @@ static void put_frame(struct fgt_perfetto *trace, uint64_t iid, uint64_t key)
 
 /* ---- Callstacks --------------------------------------------------------- */
 
-/* Behind the others: closer to the root. */
+/* At the end: closer to the root. */
 static void push(struct fgt_perfetto *trace, uint64_t key)
 {
 	int r = FGT_ARRAY_GROW(trace->frame_keys, trace->frame_key_count,
