@@ -148,14 +148,42 @@ static uint32_t find_frame(struct fgt_ring_slice *slice, const char *name)
 			      : fixture_frame(slice, name);
 }
 
+static uint32_t find_image(struct fgt_ring_slice *slice, const char *path)
+{
+	uint32_t at = 0;
+
+	while (at < slice->image_count &&
+	       strcmp(fgt_slice_string(slice, slice->images[at].path), path))
+		at++;
+	return at < slice->image_count
+		       ? at
+		       : fixture_image(slice, path, 0x7f0000000000, "");
+}
+
+/* "libc.so.6!read": a function of that image. Cuts the text. */
+static uint32_t find_library_frame(struct fgt_ring_slice *slice, char *name,
+				   char *mark)
+{
+	uint32_t frame = find_frame(slice, mark + 1);
+
+	*mark = '\0';
+	slice->frames[frame].frame.image = find_image(slice, name) + 1;
+	return frame;
+}
+
 uint32_t fixture_stack(struct fgt_ring_slice *slice, const char *folded)
 {
 	uint32_t node = FGT_NODE_NONE;
 	char *copy = strdup(folded), *rest = copy, *name;
 
 	assert_non_null(copy);
-	while ((name = strsep(&rest, ";")))
-		node = fixture_node(slice, node, find_frame(slice, name));
+	while ((name = strsep(&rest, ";"))) {
+		char *mark = strchr(name, '!');
+
+		node = fixture_node(slice, node,
+				    mark ? find_library_frame(slice, name, mark)
+					 : find_frame(slice, name));
+	}
 	free(copy);
 	return node;
 }

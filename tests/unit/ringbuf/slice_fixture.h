@@ -29,7 +29,7 @@ uint32_t fixture_node(struct fgt_ring_slice *slice, uint32_t parent,
 		      uint32_t frame);
 /*
  * "main;work;read", root first: finds or adds the frames by name. Parts that
- * begin with '#' are markers by number.
+ * begin with '#' are markers by number; "libc.so.6!read" is of that image.
  */
 uint32_t fixture_stack(struct fgt_ring_slice *slice, const char *folded);
 /* Appends; adds the state with name if it is new. */
