@@ -3,21 +3,15 @@
  * fgtrace-agent convert: another format, or a part, of a .fgt file.
  */
 #include <errno.h>
-#include <fcntl.h>
-#include <string.h>
 
-#include "agent/capture/look/state_name.h"
 #include "agent/cli/complaint.h"
 #include "agent/cli/output/export.h"
+#include "agent/cli/output/input.h"
 #include "agent/cli/range/range.h"
 #include "agent/cli/verbs/verbs.h"
-#include "ringbuf/base/sink.h"
-#include "ringbuf/slice/slice_codec.h"
 #include "ringbuf/slice/wall_clock.h"
 
-#define INPUT_MAX_BYTES	 ((size_t)1 << 30)
-#define INPUT_PART_BYTES 65536
-#define NAME		 fgt_verb_convert.name
+#define NAME fgt_verb_convert.name
 
 static const struct fgt_option options[] = {
 	FGT_RANGE_OPTIONS,
@@ -28,86 +22,6 @@ static const struct fgt_option options[] = {
 	  "configuration (destinations, symbols, state frames)", NULL },
 	{ .name = NULL },
 };
-
-/* A whole file or pipe; only the first part of what begins like no slice,
- * which may have no end. */
-static int read_all(int fd, struct fgt_memory_sink *input)
-{
-	uint8_t bytes[INPUT_PART_BYTES];
-	ssize_t n;
-	int r;
-
-	do {
-		n = fgt_fd_read(fd, bytes, sizeof(bytes));
-		r = n < 0 ? (int)n
-			  : fgt_sink_write(&input->sink, bytes, (size_t)n);
-	} while (r == 0 && n > 0 &&
-		 fgt_slice_has_magic(input->bytes, input->len_bytes));
-	return r;
-}
-
-static int complain_read(const char *path, int error, struct fgt_why *why)
-{
-	if (error == -EMSGSIZE)
-		return fgt_why_set(why, error,
-				   "%s has more than 1 GiB, the most that is "
-				   "read; write a shorter time as .fgt",
-				   path);
-	return fgt_why_set(why, error, "cannot read %s: %s; give a .fgt file",
-			   path, fgt_error_text(error));
-}
-
-/* cause: from the decoder. */
-static int complain_decode(const char *path, int error, bool has_magic,
-			   const struct fgt_why *cause, struct fgt_why *why)
-{
-	if (!has_magic)
-		return fgt_why_set(why, error,
-				   "%s is not an fgtrace slice; give a .fgt "
-				   "file that record, slice or convert wrote",
-				   path);
-	if (error == -EPROTONOSUPPORT)
-		return fgt_why_set(why, error, "cannot read %s: %s", path,
-				   cause->text);
-	if (error == -ENOMEM)
-		return fgt_why_set(why, error, FGT_NO_MEMORY);
-	return fgt_why_set(why, error,
-			   "%s is not a slice that can be read: %s; copy or "
-			   "write it once more",
-			   path, cause->text);
-}
-
-static int read_slice(const char *path, struct stat *ret_status,
-		      struct fgt_ring_slice **ret_slice, struct fgt_why *why)
-{
-	FGT_AUTO(fgt_fd_close) int fd = -1;
-	struct fgt_memory_sink input;
-	struct fgt_why cause = { "" };
-	bool has_magic;
-	int r;
-
-	fd = strcmp(path, "-") == 0
-		     ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0)
-		     : open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-	if (fd < 0 || fstat(fd, ret_status) < 0)
-		return fgt_why_set(why, -errno,
-				   "cannot read %s: %m; check its name and "
-				   "permissions",
-				   path);
-	fgt_memory_sink_init(&input, INPUT_MAX_BYTES);
-	r = read_all(fd, &input);
-	if (r < 0) {
-		complain_read(path, r, why);
-	} else {
-		has_magic = fgt_slice_has_magic(input.bytes, input.len_bytes);
-		r = fgt_slice_decode(input.bytes, input.len_bytes, ret_slice,
-				     &cause);
-		if (r < 0)
-			complain_decode(path, r, has_magic, &cause, why);
-	}
-	fgt_memory_sink_done(&input);
-	return r;
-}
 
 /* now is the slice's end, also for the most recent occurrence of a time. */
 static void end_of(const struct fgt_ring_slice *slice, struct fgt_now *ret_now)
@@ -210,20 +124,6 @@ static int narrow(const struct fgt_arguments *arguments,
 	return 0;
 }
 
-/* Files hold names as a rule; those that were cut without get them now. */
-static int name(struct fgt_ring_slice *slice, const struct fgt_config *config)
-{
-	int r = 0;
-
-	for (uint32_t i = 0; r == 0 && i < slice->state_count; i++) {
-		if (slice->states[i].name == 0) {
-			r = fgt_slice_name_states(slice, fgt_state_name);
-			break;
-		}
-	}
-	return r < 0 ? r : fgt_export_resolve(slice, config, NULL, false);
-}
-
 static int run(const struct fgt_arguments *arguments)
 {
 	FGT_AUTO(fgt_config_free) struct fgt_config *config = NULL;
@@ -236,14 +136,14 @@ static int run(const struct fgt_arguments *arguments)
 			    &why) < 0 ||
 	    fgt_export_plan(arguments, config, &plan, &why) < 0)
 		return fgt_complain(NAME, FGT_EXIT_USAGE, "%s", why.text);
-	r = read_slice(arguments->operands[0], &plan.input, &slice, &why);
+	r = fgt_input_read(arguments->operands[0], &slice, &plan.input, &why);
 	if (r < 0)
 		return fgt_complain(NAME, fgt_exit_of(r), "%s", why.text);
 	r = narrow(arguments, &slice, &why);
 	if (r == -EINVAL)
 		return fgt_complain(NAME, FGT_EXIT_USAGE, "%s", why.text);
 	if (r == 0)
-		r = name(slice, config);
+		r = fgt_input_name(slice, config);
 	if (r < 0)
 		return fgt_complain_why(NAME, fgt_exit_of(r), &why);
 	return (int)fgt_export_run(&plan, slice);
