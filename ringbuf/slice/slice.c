@@ -35,6 +35,10 @@ void fgt_ring_slice_free(struct fgt_ring_slice *slice)
 	free(slice->paces);
 	free(slice->runs);
 	free(slice->edges);
+	free(slice->waits);
+	free(slice->wakers);
+	free(slice->wakes);
+	free(slice->run_waits);
 	free(slice->tasks);
 	free(slice->spans);
 	free(slice->marks);

@@ -11,6 +11,7 @@
 #include "ringbuf/base/strings.h"
 #include "ringbuf/slice/frame.h"
 #include "ringbuf/slice/service.h"
+#include "ringbuf/slice/wait.h"
 
 #define FGT_NODE_NONE UINT32_MAX
 /* No stack is deeper: FGT_STACK_DEPTH_MAX frames and some markers. */
@@ -69,13 +70,15 @@ struct fgt_slice_state {
 	uint32_t name; /* string id: "running", "futex", "epoll_wait", … */
 };
 
-/* Consecutive ticks of one thread with the same stack and state. */
+/* Consecutive ticks of one thread with the same stack, state and wait. */
 struct fgt_run {
 	uint32_t thread; /* index into threads */
 	uint32_t first_tick; /* index into tick_ns */
 	uint32_t tick_count; /* >= 1 */
 	uint32_t stack; /* leaf node, FGT_NODE_NONE: nothing known */
 	uint32_t state; /* enum fgt_state */
+	/* Index into waits + 1; 0: not blocked, or not known. */
+	uint32_t wait;
 };
 
 /*
@@ -204,6 +207,16 @@ struct fgt_ring_slice {
 
 	struct fgt_edge *edges; /* by thread, then tick, then time */
 	uint32_t edge_count;
+
+	struct fgt_slice_wait *waits;
+	uint32_t wait_count;
+	struct fgt_slice_waker *wakers;
+	uint32_t waker_count;
+	struct fgt_slice_wake *wakes; /* by thread, then at_ns */
+	uint32_t wake_count;
+	uint64_t lost_wakes; /* that found no room */
+	struct fgt_run_wait *run_waits; /* while it is read or written */
+	uint32_t run_wait_count;
 
 	struct fgt_slice_task *tasks; /* by track, then begin_ns */
 	uint32_t task_count;

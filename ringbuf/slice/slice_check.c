@@ -238,6 +238,6 @@ bool fgt_slice_is_valid(const struct fgt_ring_slice *slice)
 	       are_paces_valid(slice) && are_threads_valid(slice) &&
 	       are_symbols_valid(slice) && are_frames_valid(slice) &&
 	       are_nodes_valid(slice) && are_runs_valid(slice) &&
-	       fgt_edges_are_valid(slice) && fgt_spans_are_valid(slice) &&
-	       are_notes_valid(slice);
+	       fgt_edges_are_valid(slice) && fgt_waits_are_valid(slice) &&
+	       fgt_spans_are_valid(slice) && are_notes_valid(slice);
 }

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <msgpack.h>
+#include <stdlib.h>
 
 #include "ringbuf/slice/slice_layout.h"
 
@@ -240,28 +241,62 @@ static bool is_encodable(const struct fgt_ring_slice *slice)
 	return true;
 }
 
-int fgt_slice_encode(const struct fgt_ring_slice *slice,
-		     const struct fgt_sink *sink)
+static bool is_left_out(const struct fgt_table *table,
+			const struct fgt_ring_slice *slice)
+{
+	return table->is_rare && !fgt_table_count(table, slice);
+}
+
+static uint32_t count_keys(const struct fgt_ring_slice *slice)
+{
+	uint32_t count = FGT_SLICE_KEY_COUNT + has_brief(slice) +
+			 !!fgt_service_count(&slice->process.service) +
+			 !!slice->lost_wakes;
+
+	for (size_t i = 0; i < FGT_TABLE_COUNT; i++)
+		count += fgt_slice_tables[i].is_rare &&
+			 !is_left_out(&fgt_slice_tables[i], slice);
+	return count;
+}
+
+static int encode(const struct fgt_ring_slice *slice,
+		  const struct fgt_sink *sink)
 {
 	struct fgt_sink_buffer buffer;
 	msgpack_packer packer;
 
-	if (!is_encodable(slice))
-		return -EOVERFLOW;
 	fgt_sink_buffer_init(&buffer, sink);
 	msgpack_packer_init(&packer, &buffer, put_bytes);
 	fgt_sink_buffer_put(&buffer, FGT_SLICE_MAGIC, FGT_SLICE_MAGIC_LEN);
-	msgpack_pack_map(&packer,
-			 FGT_SLICE_KEY_COUNT + has_brief(slice) +
-				 !!fgt_service_count(&slice->process.service));
+	msgpack_pack_map(&packer, count_keys(slice));
 	pack_u64(&packer, "version", FGT_SLICE_VERSION);
 	pack_process(&packer, &slice->process);
 	pack_service(&packer, &slice->process.service);
 	pack_range(&packer, slice);
 	pack_brief(&packer, slice);
+	if (slice->lost_wakes)
+		pack_u64(&packer, "lost_wakes", slice->lost_wakes);
 	pack_strings(&packer, &slice->strings);
 	pack_images(&packer, slice);
 	for (size_t i = 0; i < FGT_TABLE_COUNT; i++)
-		pack_table(&packer, &fgt_slice_tables[i], slice);
+		if (!is_left_out(&fgt_slice_tables[i], slice))
+			pack_table(&packer, &fgt_slice_tables[i], slice);
 	return fgt_sink_buffer_flush(&buffer);
+}
+
+int fgt_slice_encode(const struct fgt_ring_slice *slice,
+		     const struct fgt_sink *sink)
+{
+	struct fgt_ring_slice with_waits = *slice;
+	int r;
+
+	if (!is_encodable(slice))
+		return -EOVERFLOW;
+	r = fgt_run_waits_new(slice, &with_waits.run_waits,
+			      &with_waits.run_wait_count);
+	if (r < 0)
+		return r;
+	r = encode(&with_waits, sink);
+	free(with_waits.run_waits);
+	return r;
 }

@@ -12,12 +12,12 @@
 #define FGT_SLICE_VERSION   1
 #define FGT_SLICE_MAGIC	    "FGT1" /* then one msgpack map */
 #define FGT_SLICE_MAGIC_LEN 4
-/* Keys of that map, without the two that may be absent. */
+/* Keys of that map, without those that may be left out. */
 #define FGT_SLICE_KEY_COUNT 24
 
 /*
  * Streams the slice; memory does not grow with it. Errors are the sink's, and
- * -EOVERFLOW for a table that msgpack cannot count.
+ * -EOVERFLOW for a table that msgpack cannot count, -ENOMEM.
  *
  * MT-Safe | AS-Unsafe
  */

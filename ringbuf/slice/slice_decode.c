@@ -260,6 +260,7 @@ static const struct member {
 	{ "effective_hz", fgt_slice_read_effective_hz, false },
 	{ "lost", fgt_slice_read_lost, false },
 	{ "brief", fgt_slice_read_brief, true },
+	{ "lost_wakes", fgt_slice_read_lost_wakes, true },
 	{ "strings", read_strings, false },
 	{ "images", read_images, false },
 };
@@ -340,6 +341,10 @@ static int read_pairs(struct fgt_msgpack_cursor *cursor, uint32_t count,
 					   "damaged slice: no '%s' table",
 					   key_at(i));
 	settle_tables(slice);
+	if (!fgt_run_waits_settle(slice))
+		return fgt_why_set(why, -EBADMSG,
+				   "damaged slice: a wait of a run that does "
+				   "not exist, or has another one");
 	return 0;
 }
 

@@ -127,3 +127,10 @@ int fgt_slice_read_brief(struct fgt_msgpack_cursor *cursor,
 	slice->brief_cpu_ns = fgt_msgpack_read_u64(cursor);
 	return 0;
 }
+
+int fgt_slice_read_lost_wakes(struct fgt_msgpack_cursor *cursor,
+			      struct fgt_ring_slice *slice)
+{
+	slice->lost_wakes = fgt_msgpack_read_u64(cursor);
+	return 0;
+}

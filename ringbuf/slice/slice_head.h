@@ -23,6 +23,8 @@ int fgt_slice_read_effective_hz(struct fgt_msgpack_cursor *cursor,
 				struct fgt_ring_slice *slice);
 int fgt_slice_read_lost(struct fgt_msgpack_cursor *cursor,
 			struct fgt_ring_slice *slice);
+int fgt_slice_read_lost_wakes(struct fgt_msgpack_cursor *cursor,
+			      struct fgt_ring_slice *slice);
 int fgt_slice_read_brief(struct fgt_msgpack_cursor *cursor,
 			 struct fgt_ring_slice *slice);
 

@@ -30,6 +30,10 @@
 #define COUNTER(kind, member) FIELD(kind, struct fgt_slice_counter, member)
 #define LABEL(kind, member)   FIELD(kind, struct fgt_slice_label, member)
 #define NOTE(kind, member)    FIELD(kind, struct fgt_slice_note, member)
+#define WAIT(kind, member)    FIELD(kind, struct fgt_slice_wait, member)
+#define OF_RUN(kind, member)  FIELD(kind, struct fgt_run_wait, member)
+#define WAKER(kind, member)   FIELD(kind, struct fgt_slice_waker, member)
+#define WAKE(kind, member)    FIELD(kind, struct fgt_slice_wake, member)
 
 const struct fgt_table fgt_slice_tables[FGT_TABLE_COUNT] = {
 	{ "anchors", TABLE(anchors, anchor_count, 2),
@@ -77,4 +81,20 @@ const struct fgt_table fgt_slice_tables[FGT_TABLE_COUNT] = {
 		      LABEL(U32, value) } },
 	{ "notes", TABLE(notes, note_count, 2), .is_optional = true,
 	  .fields = { NOTE(U32, key), NOTE(U32, value) } },
+	{ "waits", TABLE(waits, wait_count, 7), .is_optional = true,
+	  .is_rare = true,
+	  .fields = { WAIT(U32, kind), WAIT(I32, owner_tid), WAIT(U64, address),
+		      WAIT(I32, number), WAIT(U64, timeout_ns), WAIT(U32, text),
+		      WAIT(U32, object) } },
+	{ "run_waits", TABLE(run_waits, run_wait_count, 2), .is_optional = true,
+	  .is_rare = true,
+	  .fields = { OF_RUN(DELTA32, run), OF_RUN(U32, wait) } },
+	{ "wakers", TABLE(wakers, waker_count, 5), .is_optional = true,
+	  .is_rare = true,
+	  .fields = { WAKER(I32, pid), WAKER(I32, tid), WAKER(U32, name),
+		      WAKER(U32, context), WAKER(LINK, stack) } },
+	{ "wakes", TABLE(wakes, wake_count, 4), .is_optional = true,
+	  .is_rare = true,
+	  .fields = { WAKE(DELTA32, thread), WAKE(DELTA64, at_ns),
+		      WAKE(U32, waker), WAKE(U32, delay_us) } },
 };

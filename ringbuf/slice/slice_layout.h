@@ -41,10 +41,11 @@ struct fgt_table {
 	uint16_t array, count; /* offsets in struct fgt_ring_slice */
 	uint16_t record_bytes, field_count;
 	bool is_optional; /* younger than the format: may be absent */
+	bool is_rare; /* left out of a file while it is empty */
 	struct fgt_field fields[FGT_FIELDS_MAX];
 };
 
-#define FGT_TABLE_COUNT 16
+#define FGT_TABLE_COUNT 20
 extern const struct fgt_table fgt_slice_tables[FGT_TABLE_COUNT];
 
 /* What the fields of one record depend on; zero for the first one. */

@@ -375,6 +375,28 @@ static int copy_edges(struct narrowing *narrowing)
 				narrowing->first_tick, narrowing->result);
 }
 
+static int keep_wakes(struct narrowing *narrowing)
+{
+	const struct fgt_ring_slice *source = narrowing->source;
+	uint32_t last = narrowing->first_tick + narrowing->tick_count - 1;
+
+	narrowing->result->lost_wakes = source->lost_wakes;
+	return fgt_wakes_keep(source, narrowing->marks.threads,
+			      source->tick_ns[narrowing->first_tick],
+			      source->tick_ns[last], narrowing->result,
+			      narrowing->marks.nodes);
+}
+
+static int copy_waits(struct narrowing *narrowing)
+{
+	int error = fgt_waits_narrow(narrowing->source, narrowing->result);
+
+	return error ? error
+		     : fgt_wakes_narrow(
+			       narrowing->source, narrowing->marks.threads,
+			       narrowing->marks.nodes, narrowing->result);
+}
+
 static int copy_notes(struct narrowing *narrowing)
 {
 	const struct fgt_ring_slice *source = narrowing->source;
@@ -400,11 +422,13 @@ static int fill_result(struct narrowing *narrowing)
 	 * frames before nodes. */
 	int (*const steps[])(struct narrowing *) = {
 		copy_times,  copy_threads, copy_images, copy_frames, copy_nodes,
-		copy_states, copy_edges,   copy_spans,	copy_notes,
+		copy_states, copy_edges,   copy_waits,	copy_spans,  copy_notes,
 	};
 	int error;
 
 	error = keep_runs(narrowing);
+	if (!error)
+		error = keep_wakes(narrowing);
 	if (error)
 		return error;
 	mark_what_nodes_use(narrowing);

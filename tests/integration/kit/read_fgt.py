@@ -23,6 +23,8 @@ MARKERS = {
 TEXTS = {"name": 63, "exe": 511, "host": 64, "arch": 15, "os_release": 64}
 SERVICE_TEXTS = ("name", "namespace", "version", "instance", "environment",
                  "unit", "container")
+WAIT_KINDS, WAKE_CONTEXTS = 14, 3
+NOT_BLOCKED = (0, 3, 4)  # running, unknown, runnable
 NESTING_MAX, STRING_MAX, SYMBOLS_MAX, DEPTH_MAX = 16, 4096, 64, 1032
 PERIODS_MAX, SPAN_DEPTH_MAX = 2 ** 20 - 1, 64
 
@@ -156,9 +158,11 @@ TABLES = {
     "spans": ("d32", u32, u64, u64, u64, u32, i32),
     "marks": ("d64", u32, i32), "counters": ("d32", u64, double),
     "labels": ("d32", u32, u32),
-    "notes": (u32, u32)}
+    "notes": (u32, u32),
+    "waits": (u32, i32, u64, i32, u64, u32, u32), "run_waits": ("d32", u32),
+    "wakers": (i32, i32, u32, u32, u32), "wakes": ("d32", "d64", u32, u32)}
 OPTIONAL = {"paces", "edges", "tasks", "spans", "marks", "counters", "labels",
-            "notes"}
+            "notes", "waits", "run_waits", "wakers", "wakes"}
 
 
 def read_table(value, fields):
@@ -215,6 +219,7 @@ class Slice:
         self.check_times()
         self.check_stacks()
         self.check_runs()
+        self.check_waits()
         self.check_tasks()
         self.check_remarks()
 
@@ -310,6 +315,26 @@ class Slice:
         need(edges == sorted(set(edges)), "edges out of order")
         need(all(thread < len(self.threads) and tick < len(self.ticks)
                  for thread, tick, _ in edges), "bad edge")
+
+    def check_waits(self):
+        for kind, _, _, _, _, words, name in self.waits:
+            need(kind < WAIT_KINDS, "bad wait")
+            self.string(words)
+            self.string(name)
+        for run, wait in self.run_waits:
+            need(run < len(self.runs) and 0 < wait <= len(self.waits) and
+                 self.runs[run][4] not in NOT_BLOCKED, "bad wait of a run")
+        need(len(dict(self.run_waits)) == len(self.run_waits),
+             "a run has two waits")
+        for _, _, name, context, stack in self.wakers:
+            self.string(name)
+            need(context < WAKE_CONTEXTS and stack <= len(self.nodes),
+                 "bad waker")
+        for thread, at, waker, _ in self.wakes:
+            need(thread < len(self.threads) and waker < len(self.wakers) and
+                 at <= self.ticks[-1][0], "bad wake")
+        order = [wake[:2] for wake in self.wakes]
+        need(order == sorted(order), "wakes out of order")
 
     def check_tasks(self):
         last_track, last_end = 0, 0

@@ -155,9 +155,7 @@ static uint32_t find_image(struct fgt_ring_slice *slice, const char *path)
 	while (at < slice->image_count &&
 	       strcmp(fgt_slice_string(slice, slice->images[at].path), path))
 		at++;
-	return at < slice->image_count
-		       ? at
-		       : fixture_image(slice, path, 0x7f0000000000, "");
+	return at < slice->image_count ? at : fixture_image(slice, path, 0, "");
 }
 
 /* "libc.so.6!read": a function of that image. Cuts the text. */
@@ -373,6 +371,57 @@ static void add_rich_stacks(struct fgt_ring_slice *slice,
 	ret_stacks[3] = fixture_stack(slice, "#6;worker;#2");
 }
 
+struct fgt_slice_wait *fixture_wait(struct fgt_ring_slice *slice, uint32_t kind,
+				    int32_t owner_tid, const char *text)
+{
+	struct fgt_slice_wait *wait = GROW(slice->waits, slice->wait_count);
+
+	slice->runs[slice->run_count - 1].wait = slice->wait_count;
+	wait->kind = kind;
+	wait->owner_tid = owner_tid;
+	wait->number = -1;
+	wait->text = intern(slice, text);
+	return wait;
+}
+
+void fixture_wake(struct fgt_ring_slice *slice, uint32_t thread, int at_ms,
+		  int32_t waker_tid, uint32_t stack)
+{
+	struct fgt_slice_waker *waker = GROW(slice->wakers, slice->waker_count);
+	struct fgt_slice_wake *wake = GROW(slice->wakes, slice->wake_count);
+
+	waker->pid = slice->process.pid;
+	waker->tid = waker_tid;
+	waker->name = intern(slice, "waker");
+	waker->stack = stack;
+	wake->thread = thread;
+	wake->waker = slice->waker_count - 1;
+	wake->at_ns = FIXTURE_START_NS + (uint64_t)at_ms * 1000000;
+	wake->delay_us = FGT_WAKE_DELAY_UNKNOWN;
+}
+
+void fixture_drop_waits(struct fgt_ring_slice *slice)
+{
+	slice->wait_count = slice->waker_count = slice->wake_count = 0;
+	for (uint32_t i = 0; i < slice->run_count; i++)
+		slice->runs[i].wait = 0;
+}
+
+static void add_rich_waits(struct fgt_ring_slice *slice, uint32_t stack)
+{
+	struct fgt_slice_wait *wait =
+		fixture_wait(slice, FGT_WAIT_MUTEX, 4242, "");
+
+	wait->address = 0x7f0000001008;
+	wait->object = intern(slice, "g_lock+0x8");
+	fixture_wake(slice, 0, 100, 4243, stack);
+	fixture_wake(slice, 1, 490, 0, FGT_NODE_NONE);
+	slice->wakers[1].pid = 0;
+	slice->wakers[1].context = FGT_WAKE_TIMER;
+	slice->wakes[1].delay_us = 70;
+	slice->lost_wakes = 5;
+}
+
 struct fgt_ring_slice *fixture_rich(void)
 {
 	struct fgt_ring_slice *slice = fixture_new(60);
@@ -403,7 +452,10 @@ struct fgt_ring_slice *fixture_rich(void)
 	fixture_run(slice, 0, 15, 45, stacks[2], FGT_STATE_RUNNING);
 	fixture_run(slice, 1, 5, 10, stacks[3], FGT_STATE_RUNNING);
 	fixture_run(slice, 1, 20, 30, FGT_NODE_NONE, FIXTURE_FUTEX);
+	add_rich_waits(slice, stacks[3]);
 	fixture_run(slice, 2, 59, 1, stacks[0], FIXTURE_EPOLL);
+	fixture_wait(slice, FGT_WAIT_EVENTS, 0, "2 sockets")->timeout_ns =
+		40000000;
 	fixture_edge(slice, 0, 4, 9000, 1000);
 	fixture_edge(slice, 0, 15, 1, 0);
 	fixture_edge(slice, 1, 20, 0, 1048575);

@@ -41,6 +41,17 @@ void fixture_run(struct fgt_ring_slice *slice, uint32_t thread,
 void fixture_edge(struct fgt_ring_slice *slice, uint32_t thread, uint32_t tick,
 		  uint32_t on_us, uint32_t off_us);
 
+/* The last run's wait; each one is a new wait. Returns it, to be filled. */
+struct fgt_slice_wait *fixture_wait(struct fgt_ring_slice *slice, uint32_t kind,
+				    int32_t owner_tid, const char *text);
+/* Appends a waker of the process, and a wake-up by it at_ms after
+ * FIXTURE_START_NS; by thread, then time. */
+void fixture_wake(struct fgt_ring_slice *slice, uint32_t thread, int at_ms,
+		  int32_t waker_tid, uint32_t stack);
+
+/* Takes waits and wake-ups out again. */
+void fixture_drop_waits(struct fgt_ring_slice *slice);
+
 /* What a program reports; times are ms after FIXTURE_START_NS, end 0: open.
  * Each is appended: in the order of slice.h. */
 uint32_t fixture_task(struct fgt_ring_slice *slice, uint32_t track,

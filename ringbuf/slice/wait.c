@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Waits and wake-ups of a slice. Runs in any thread; must not trust the numbers
+ * of what it checks.
+ */
+#include "ringbuf/slice/wait.h"
+
+#include <errno.h>
+
+#include "ringbuf/base/array.h"
+#include "ringbuf/slice/slice.h"
+
+static const char *const kind_names[FGT_WAIT_KINDS] = {
+	[FGT_WAIT_UNKNOWN] = "unknown",
+	[FGT_WAIT_MUTEX] = "mutex",
+	[FGT_WAIT_RWLOCK] = "rwlock",
+	[FGT_WAIT_PI_LOCK] = "lock",
+	[FGT_WAIT_NOTIFICATION] = "notification",
+	[FGT_WAIT_DESCRIPTOR] = "descriptor",
+	[FGT_WAIT_EVENTS] = "events",
+	[FGT_WAIT_CHILD] = "child",
+	[FGT_WAIT_SLEEP] = "sleep",
+	[FGT_WAIT_FAULT] = "page fault",
+	[FGT_WAIT_SIGNAL] = "signal",
+	[FGT_WAIT_IPC] = "ipc",
+	[FGT_WAIT_STOPPED] = "stopped",
+	[FGT_WAIT_KERNEL] = "kernel",
+};
+
+const char *fgt_wait_kind_name(uint32_t kind)
+{
+	return kind_names[kind < FGT_WAIT_KINDS ? kind : FGT_WAIT_UNKNOWN];
+}
+
+static bool are_reasons_valid(const struct fgt_ring_slice *slice)
+{
+	for (uint32_t i = 0; i < slice->wait_count; i++) {
+		const struct fgt_slice_wait *wait = &slice->waits[i];
+
+		if (wait->kind >= FGT_WAIT_KINDS ||
+		    wait->text >= slice->strings.count ||
+		    wait->object >= slice->strings.count)
+			return false;
+	}
+	for (uint32_t i = 0; i < slice->run_count; i++) {
+		const struct fgt_run *run = &slice->runs[i];
+
+		if (run->wait > slice->wait_count ||
+		    (run->wait && !fgt_state_is_blocked(run->state)))
+			return false;
+	}
+	return slice->run_wait_count == 0;
+}
+
+static bool are_wakers_valid(const struct fgt_ring_slice *slice)
+{
+	for (uint32_t i = 0; i < slice->waker_count; i++) {
+		const struct fgt_slice_waker *waker = &slice->wakers[i];
+
+		if (waker->context >= FGT_WAKE_CONTEXTS ||
+		    waker->name >= slice->strings.count ||
+		    (waker->stack != FGT_NODE_NONE &&
+		     waker->stack >= slice->node_count))
+			return false;
+	}
+	return true;
+}
+
+static bool are_wakes_valid(const struct fgt_ring_slice *slice)
+{
+	for (uint32_t i = 0; i < slice->wake_count; i++) {
+		const struct fgt_slice_wake *wake = &slice->wakes[i];
+		const struct fgt_slice_wake *last = wake - 1;
+
+		if (wake->thread >= slice->thread_count ||
+		    wake->waker >= slice->waker_count ||
+		    wake->at_ns > slice->tick_ns[slice->tick_count - 1])
+			return false;
+		if (i && (wake->thread < last->thread ||
+			  (wake->thread == last->thread &&
+			   wake->at_ns < last->at_ns)))
+			return false;
+	}
+	return true;
+}
+
+bool fgt_waits_are_valid(const struct fgt_ring_slice *slice)
+{
+	return are_reasons_valid(slice) && are_wakers_valid(slice) &&
+	       are_wakes_valid(slice);
+}
+
+static int number_waits(const struct fgt_ring_slice *source,
+			struct fgt_ring_slice *result, uint32_t *marks)
+{
+	int error;
+
+	for (uint32_t i = 0; i < result->run_count; i++)
+		if (result->runs[i].wait)
+			marks[result->runs[i].wait - 1] = 1;
+	error = FGT_NARROW_TABLE(source, result, waits, wait_count, marks);
+	for (uint32_t i = 0; i < result->wait_count && !error; i++) {
+		struct fgt_slice_wait *wait = &result->waits[i];
+
+		error = fgt_narrow_string(source, result, &wait->text);
+		if (!error)
+			error = fgt_narrow_string(source, result,
+						  &wait->object);
+	}
+	for (uint32_t i = 0; i < result->run_count && !error; i++)
+		if (result->runs[i].wait)
+			result->runs[i].wait = marks[result->runs[i].wait - 1];
+	return error;
+}
+
+int fgt_waits_narrow(const struct fgt_ring_slice *source,
+		     struct fgt_ring_slice *result)
+{
+	FGT_AUTO(free) void *memory = NULL;
+	uint32_t *marks;
+
+	if (!source->wait_count)
+		return 0;
+	if (!FGT_ARRAY_NEW(marks, source->wait_count))
+		return -ENOMEM;
+	memory = marks;
+	return number_waits(source, result, marks);
+}
+
+int fgt_wakes_keep(const struct fgt_ring_slice *source, const uint32_t *threads,
+		   uint64_t from_ns, uint64_t to_ns,
+		   struct fgt_ring_slice *result, uint32_t *nodes)
+{
+	if (!source->wake_count)
+		return 0;
+	if (!FGT_ARRAY_NEW(result->wakes, source->wake_count))
+		return -ENOMEM;
+	for (uint32_t i = 0; i < source->wake_count; i++) {
+		const struct fgt_slice_wake *wake = &source->wakes[i];
+		uint32_t stack = source->wakers[wake->waker].stack;
+
+		if (!threads[wake->thread] || wake->at_ns < from_ns ||
+		    wake->at_ns > to_ns)
+			continue;
+		result->wakes[result->wake_count++] = *wake;
+		if (stack != FGT_NODE_NONE)
+			nodes[stack] = 1;
+	}
+	return 0;
+}
+
+static int number_wakers(const struct fgt_ring_slice *source,
+			 const uint32_t *nodes, struct fgt_ring_slice *result,
+			 uint32_t *marks)
+{
+	int error;
+
+	for (uint32_t i = 0; i < result->wake_count; i++)
+		marks[result->wakes[i].waker] = 1;
+	error = FGT_NARROW_TABLE(source, result, wakers, waker_count, marks);
+	for (uint32_t i = 0; i < result->waker_count && !error; i++) {
+		struct fgt_slice_waker *waker = &result->wakers[i];
+
+		error = fgt_narrow_string(source, result, &waker->name);
+		if (waker->stack != FGT_NODE_NONE)
+			waker->stack = nodes[waker->stack] - 1;
+	}
+	for (uint32_t i = 0; i < result->wake_count && !error; i++)
+		result->wakes[i].waker = marks[result->wakes[i].waker] - 1;
+	return error;
+}
+
+int fgt_wakes_narrow(const struct fgt_ring_slice *source,
+		     const uint32_t *threads, const uint32_t *nodes,
+		     struct fgt_ring_slice *result)
+{
+	FGT_AUTO(free) void *memory = NULL;
+	uint32_t *marks;
+
+	if (!result->wake_count)
+		return 0;
+	if (!FGT_ARRAY_NEW(marks, source->waker_count))
+		return -ENOMEM;
+	memory = marks;
+	for (uint32_t i = 0; i < result->wake_count; i++)
+		result->wakes[i].thread = threads[result->wakes[i].thread] - 1;
+	return number_wakers(source, nodes, result, marks);
+}
+
+int fgt_run_waits_new(const struct fgt_ring_slice *slice,
+		      struct fgt_run_wait **ret_run_waits, uint32_t *ret_count)
+{
+	struct fgt_run_wait *run_waits;
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < slice->run_count; i++)
+		count += slice->runs[i].wait != 0;
+	if (!FGT_ARRAY_NEW(run_waits, count))
+		return -ENOMEM;
+	*ret_count = count;
+	count = 0;
+	for (uint32_t i = 0; i < slice->run_count; i++)
+		if (slice->runs[i].wait)
+			run_waits[count++] =
+				(struct fgt_run_wait){ i, slice->runs[i].wait };
+	*ret_run_waits = run_waits;
+	return 0;
+}
+
+bool fgt_run_waits_settle(struct fgt_ring_slice *slice)
+{
+	bool is_valid = true;
+
+	for (uint32_t i = 0; i < slice->run_wait_count; i++) {
+		const struct fgt_run_wait *at = &slice->run_waits[i];
+
+		if (at->run >= slice->run_count || !at->wait ||
+		    slice->runs[at->run].wait) {
+			is_valid = false;
+			break;
+		}
+		slice->runs[at->run].wait = at->wait;
+	}
+	free(slice->run_waits);
+	slice->run_waits = NULL;
+	slice->run_wait_count = 0;
+	return is_valid;
+}
