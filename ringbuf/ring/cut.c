@@ -34,10 +34,15 @@ static void cut_done(struct fgt_cut *cut)
 	free(cut->nodes);
 	free(cut->frames);
 	free(cut->images);
+	free(cut->waits);
+	free(cut->wakers);
+	free(cut->wakes);
 	rows_done(&cut->thread_rows);
 	rows_done(&cut->node_rows);
 	rows_done(&cut->frame_rows);
 	rows_done(&cut->image_rows);
+	rows_done(&cut->wait_rows);
+	rows_done(&cut->waker_rows);
 }
 
 /* ---- Directory -------------------------------------------------------- */

@@ -22,6 +22,7 @@ struct fgt_cut_segment {
 struct fgt_cut_piece {
 	uint32_t slot, first, end;
 	uint32_t node, state;
+	uint32_t wait; /* number + 1; 0: none */
 	uint32_t previous; /* the slot's piece before this one + 1; 0: none */
 };
 
@@ -29,8 +30,8 @@ struct fgt_cut_piece {
 struct fgt_cut_track {
 	uint32_t latest; /* its newest finished piece + 1; 0: none */
 	uint32_t born; /* first tick seen */
-	uint32_t first, node, state; /* the piece that has not ended */
-	uint32_t credit_ticks; /* for its next change */
+	uint32_t first, node, state, wait; /* the piece that has not ended */
+	uint32_t credit_ticks, next_wait; /* for its next change */
 	bool is_open;
 	uint32_t thread; /* its number in the slice + 1; 0: none */
 };
@@ -48,6 +49,21 @@ struct fgt_cut_frame {
 struct fgt_cut_image {
 	struct fgt_image image;
 	uint32_t out;
+};
+
+struct fgt_cut_wait {
+	struct fgt_wait wait;
+	uint32_t out;
+};
+
+struct fgt_cut_waker {
+	struct fgt_region_waker_row row;
+	uint32_t out;
+};
+
+struct fgt_cut_wake {
+	uint64_t at_ns;
+	uint32_t slot, waker, delay_us;
 };
 
 struct fgt_cut_edge {
@@ -91,20 +107,25 @@ struct fgt_cut {
 	struct fgt_cut_pace *paces;
 	uint32_t pace_count, pace_capacity;
 	uint32_t kept_first, kept_count; /* the wanted ones */
-	uint64_t missed_ticks;
+	uint64_t missed_ticks, lost_wakes;
 	struct fgt_cut_track *tracks; /* by slot */
 	uint32_t slot_count; /* one past the highest slot seen */
 	struct fgt_cut_piece *pieces;
 	uint32_t piece_count, piece_capacity;
 	struct fgt_cut_edge *edges; /* by tick */
 	uint32_t edge_count, edge_capacity;
+	struct fgt_cut_wake *wakes; /* within the wanted ticks */
+	uint32_t wake_count, wake_capacity;
 
 	/* Collected. */
 	struct fgt_cut_rows thread_rows, node_rows, frame_rows, image_rows;
+	struct fgt_cut_rows wait_rows, waker_rows;
 	struct fgt_cut_thread *threads;
 	struct fgt_cut_node *nodes;
 	struct fgt_cut_frame *frames;
 	struct fgt_cut_image *images;
+	struct fgt_cut_wait *waits;
+	struct fgt_cut_waker *wakers;
 };
 
 /* Clips a piece to the wanted ticks; false if nothing is left. */
@@ -118,6 +139,17 @@ int fgt_cut_collect(struct fgt_cut *cut);
 
 /* Pieces and copies to a slice. -EBADMSG if a copy is invalid, -ENOMEM. */
 int fgt_cut_build(struct fgt_cut *cut, struct fgt_ring_slice **ret_slice);
+
+/* ---- Between the parts of the build; errors as there ------------------ */
+
+/* The stack's leaf in the slice, whose tables have room. */
+int fgt_cut_build_stack(const struct fgt_cut *cut, struct fgt_ring_slice *slice,
+			uint32_t id, uint32_t *ret_stack);
+/* Gives the run its reason. */
+int fgt_cut_build_wait(struct fgt_cut *cut, struct fgt_ring_slice *slice,
+		       uint32_t id, struct fgt_run *run);
+/* After the runs: wake-ups of their threads, and the wakers. */
+int fgt_cut_build_wakes(struct fgt_cut *cut, struct fgt_ring_slice *slice);
 
 /* Its texts are terminated, even from a damaged region. */
 void fgt_cut_process(const struct fgt_region *region,

@@ -191,130 +191,6 @@ static int build_threads(struct building *building)
 	return FGT_ARRAY_NEW(slice->runs, runs) ? 0 : -ENOMEM;
 }
 
-/* ---- Stacks ----------------------------------------------------------- */
-
-static int build_image(struct building *building, uint32_t image,
-		       uint32_t *ret_image)
-{
-	const struct fgt_cut *cut = building->cut;
-	struct fgt_ring_slice *slice = building->slice;
-	struct fgt_cut_image *copy;
-	struct fgt_slice_image *built;
-	uint32_t row;
-
-	*ret_image = FGT_IMAGE_NONE;
-	if (image == FGT_IMAGE_NONE)
-		return 0;
-	if (image > cut->region->shape.images ||
-	    !cut->image_rows.index[image - 1])
-		return -EBADMSG;
-	row = cut->image_rows.index[image - 1] - 1;
-	copy = &cut->images[row];
-	*ret_image = copy->out;
-	if (copy->out)
-		return 0;
-	if (copy->image.build_id_len > FGT_BUILD_ID_MAX)
-		return -EBADMSG;
-	built = &slice->images[slice->image_count];
-	built->build_id_len = copy->image.build_id_len;
-	memcpy(built->build_id, copy->image.build_id, sizeof(built->build_id));
-	built->is_deleted = copy->image.is_deleted;
-	built->bias = copy->image.bias;
-	built->start = copy->image.start;
-	built->end = copy->image.end;
-	built->dev = copy->image.dev;
-	built->ino = copy->image.ino;
-	copy->out = *ret_image = ++slice->image_count;
-	return fgt_strings_intern(
-		&slice->strings, copy->image.path,
-		strnlen(copy->image.path, sizeof(copy->image.path)),
-		&built->path);
-}
-
-static int build_frame(struct building *building, uint32_t id,
-		       uint32_t *ret_frame)
-{
-	const struct fgt_cut *cut = building->cut;
-	struct fgt_ring_slice *slice = building->slice;
-	struct fgt_cut_frame *copy;
-	struct fgt_slice_frame *built;
-	int error;
-
-	if (id >= cut->region->shape.frames || !cut->frame_rows.index[id])
-		return -EBADMSG;
-	copy = &cut->frames[cut->frame_rows.index[id] - 1];
-	if (!copy->out) {
-		built = &slice->frames[slice->frame_count];
-		built->frame = copy->frame;
-		error = build_image(building, copy->frame.image,
-				    &built->frame.image);
-		if (error)
-			return error;
-		copy->out = ++slice->frame_count;
-	}
-	*ret_frame = copy->out - 1;
-	return 0;
-}
-
-static struct fgt_cut_node *find_node(const struct fgt_cut *cut, uint32_t id)
-{
-	if (id >= cut->region->shape.nodes || !cut->node_rows.index[id])
-		return NULL;
-	return &cut->nodes[cut->node_rows.index[id] - 1];
-}
-
-/* The nodes from id up to one that is built already, leaf first. */
-static int climb(const struct fgt_cut *cut, uint32_t id,
-		 struct fgt_cut_node **chain, uint32_t *ret_len,
-		 struct fgt_cut_node **ret_built)
-{
-	uint32_t len = 0;
-
-	*ret_built = NULL;
-	while (id != FGT_NODE_NONE) {
-		struct fgt_cut_node *node = find_node(cut, id);
-
-		if (!node || len == FGT_SLICE_DEPTH_MAX)
-			return -EBADMSG;
-		if (node->out) {
-			*ret_built = node;
-			break;
-		}
-		chain[len++] = node;
-		id = node->parent;
-	}
-	*ret_len = len;
-	return 0;
-}
-
-static int build_stack(struct building *building, uint32_t id,
-		       uint32_t *ret_stack)
-{
-	struct fgt_ring_slice *slice = building->slice;
-	struct fgt_cut_node *chain[FGT_SLICE_DEPTH_MAX], *parent;
-	uint32_t len;
-	int error;
-
-	error = climb(building->cut, id, chain, &len, &parent);
-	if (error)
-		return error;
-	while (len--) {
-		struct fgt_slice_node *built = &slice->nodes[slice->node_count];
-
-		chain[len]->depth = parent ? parent->depth + 1 : 1;
-		if (chain[len]->depth > FGT_SLICE_DEPTH_MAX)
-			return -EBADMSG;
-		built->parent = parent ? parent->out - 1 : FGT_NODE_NONE;
-		error = build_frame(building, chain[len]->frame, &built->frame);
-		if (error)
-			return error;
-		parent = chain[len];
-		parent->out = ++slice->node_count;
-	}
-	*ret_stack = parent ? parent->out - 1 : FGT_NODE_NONE;
-	return 0;
-}
-
 /* ---- Runs ------------------------------------------------------------- */
 
 /* A slot's runs hang together from the newest back: filled from the end. */
@@ -338,7 +214,11 @@ static int build_thread_runs(struct building *building,
 		run->tick_count = piece.end - piece.first;
 		run->state = piece.state;
 		building->is_state_used[piece.state] = true;
-		error = build_stack(building, piece.node, &run->stack);
+		error = fgt_cut_build_stack(cut, slice, piece.node,
+					    &run->stack);
+		if (!error && piece.wait)
+			error = fgt_cut_build_wait(building->cut, slice,
+						   piece.wait - 1, run);
 		if (error)
 			return error;
 	}
@@ -354,7 +234,8 @@ static int build_runs(struct building *building)
 
 	if (!FGT_ARRAY_NEW(slice->nodes, cut->node_rows.count) ||
 	    !FGT_ARRAY_NEW(slice->frames, cut->frame_rows.count) ||
-	    !FGT_ARRAY_NEW(slice->images, cut->image_rows.count))
+	    !FGT_ARRAY_NEW(slice->images, cut->image_rows.count) ||
+	    !FGT_ARRAY_NEW(slice->waits, cut->wait_rows.count))
 		return -ENOMEM;
 	for (uint32_t i = 0; i < cut->thread_rows.count; i++) {
 		int error;
@@ -394,6 +275,11 @@ static int build_edges(struct building *building)
 	return fgt_edges_are_valid(slice) ? 0 : -EBADMSG;
 }
 
+static int build_wakes(struct building *building)
+{
+	return fgt_cut_build_wakes(building->cut, building->slice);
+}
+
 static int build_states(struct building *building)
 {
 	struct fgt_ring_slice *slice = building->slice;
@@ -414,7 +300,7 @@ int fgt_cut_build(struct fgt_cut *cut, struct fgt_ring_slice **ret_slice)
 	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
 	int (*const steps[])(struct building *) = {
 		build_times, build_paces,  build_process, build_threads,
-		build_runs,  build_states, build_edges,
+		build_runs,  build_states, build_edges,	  build_wakes,
 	};
 	struct building building = { .cut = cut };
 	int error;

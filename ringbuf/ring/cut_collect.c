@@ -89,6 +89,43 @@ static int collect_stack(struct fgt_cut *cut, uint32_t id)
 	return 0;
 }
 
+static int collect_wait(struct fgt_cut *cut, uint32_t id)
+{
+	const struct fgt_region *region = cut->region;
+	uint64_t words[FGT_REGION_WAIT_WORDS];
+	struct fgt_cut_wait *copy;
+
+	if (id >= region->shape.waits || cut->wait_rows.index[id])
+		return 0;
+	if (GROW_ROWS(cut->waits, cut->wait_rows))
+		return -ENOMEM;
+	for (size_t i = 0; i < FGT_REGION_WAIT_WORDS; i++)
+		words[i] = fgt_region_load(&region->waits[id].words[i]);
+	copy = &cut->waits[take_row(&cut->wait_rows, id)];
+	copy->out = 0;
+	memcpy(&copy->wait, words, sizeof(copy->wait));
+	return 0;
+}
+
+/* With its stack. */
+static int collect_waker(struct fgt_cut *cut, uint32_t id)
+{
+	const struct fgt_region *region = cut->region;
+	uint64_t words[FGT_REGION_WAKER_WORDS];
+	struct fgt_cut_waker *copy;
+
+	if (id >= region->shape.wakers || cut->waker_rows.index[id])
+		return 0;
+	if (GROW_ROWS(cut->wakers, cut->waker_rows))
+		return -ENOMEM;
+	for (size_t i = 0; i < FGT_REGION_WAKER_WORDS; i++)
+		words[i] = fgt_region_load(&region->wakers[id].words[i]);
+	copy = &cut->wakers[take_row(&cut->waker_rows, id)];
+	copy->out = 0;
+	memcpy(&copy->row, words, sizeof(copy->row));
+	return collect_stack(cut, copy->row.node);
+}
+
 static int collect_thread(struct fgt_cut *cut, uint32_t slot)
 {
 	const struct fgt_region_thread *row = &cut->region->threads[slot];
@@ -118,7 +155,9 @@ int fgt_cut_collect(struct fgt_cut *cut)
 	if (rows_init(&cut->thread_rows, shape->threads) ||
 	    rows_init(&cut->node_rows, shape->nodes) ||
 	    rows_init(&cut->frame_rows, shape->frames) ||
-	    rows_init(&cut->image_rows, shape->images))
+	    rows_init(&cut->image_rows, shape->images) ||
+	    rows_init(&cut->wait_rows, shape->waits) ||
+	    rows_init(&cut->waker_rows, shape->wakers))
 		return -ENOMEM;
 	/* Pieces that credit took back are collected, too: those that remain
 	 * are among them. */
@@ -131,6 +170,14 @@ int fgt_cut_collect(struct fgt_cut *cut)
 		error = collect_thread(cut, piece.slot);
 		if (!error)
 			error = collect_stack(cut, piece.node);
+		if (!error && piece.wait)
+			error = collect_wait(cut, piece.wait - 1);
+		if (error)
+			return error;
+	}
+	for (uint32_t i = 0; i < cut->wake_count; i++) {
+		int error = collect_waker(cut, cut->wakes[i].waker);
+
 		if (error)
 			return error;
 	}

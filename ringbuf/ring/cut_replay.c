@@ -50,6 +50,7 @@ static int close_piece(struct fgt_cut *cut, uint32_t slot, uint32_t end)
 		.end = end,
 		.node = track->node,
 		.state = track->state,
+		.wait = track->wait,
 		.previous = track->latest,
 	};
 	track->latest = cut->piece_count;
@@ -81,7 +82,7 @@ static int cut_back(struct fgt_cut *cut, uint32_t slot, uint32_t first)
 }
 
 static int change(struct fgt_cut *cut, uint32_t slot, uint32_t node,
-		  uint32_t state)
+		  uint32_t state, uint32_t wait)
 {
 	struct fgt_cut_track *track = &cut->tracks[slot];
 	uint32_t tick = cut->tick_count - 1, first = tick;
@@ -91,7 +92,8 @@ static int change(struct fgt_cut *cut, uint32_t slot, uint32_t node,
 	if (!track->is_open) {
 		track->is_open = true;
 		track->born = tick;
-	} else if (track->node == node && track->state == state) {
+	} else if (track->node == node && track->state == state &&
+		   track->wait == wait) {
 		/* A key frame. */
 		return 0;
 	} else {
@@ -105,11 +107,13 @@ static int change(struct fgt_cut *cut, uint32_t slot, uint32_t node,
 	track->first = first;
 	track->node = node;
 	track->state = state;
+	track->wait = wait;
 	if (!track->latest)
 		return 0;
 	/* Credit may have cut back to a piece that is just the same. */
 	last = &cut->pieces[track->latest - 1];
-	if (last->end == first && last->node == node && last->state == state) {
+	if (last->end == first && last->node == node && last->state == state &&
+	    last->wait == wait) {
 		track->first = last->first;
 		track->latest = last->previous;
 	}
@@ -131,9 +135,17 @@ static int replay_change(struct fgt_cut *cut, uint64_t word)
 		track->credit_ticks = fgt_word_high(word);
 		return 0;
 	}
+	if (fgt_word_kind(word) == FGT_WORD_WAIT) {
+		if (fgt_word_high(word) >= cut->region->shape.waits)
+			return -EBADMSG;
+		track->next_wait = fgt_word_high(word) + 1;
+		return 0;
+	}
 	if (state != FGT_STATE_GONE) {
-		error = change(cut, slot, fgt_word_high(word), state);
+		error = change(cut, slot, fgt_word_high(word), state,
+			       track->next_wait);
 		track->credit_ticks = 0;
+		track->next_wait = 0;
 		return error;
 	}
 	if (!track->is_open)
@@ -159,6 +171,48 @@ static int replay_edge(struct fgt_cut *cut, uint64_t word)
 	return 0;
 }
 
+static bool is_tick_wanted(const struct fgt_cut *cut)
+{
+	return cut->kept_count &&
+	       cut->kept_first + cut->kept_count == cut->tick_count;
+}
+
+/* Those within the wanted ticks are kept. */
+static int replay_wake(struct fgt_cut *cut, uint64_t word, uint64_t time)
+{
+	uint64_t tick_ns = cut->tick_ns[cut->tick_count - 1];
+	uint32_t slot = fgt_word_slot(word);
+
+	if (fgt_word_kind(time) != FGT_WORD_WAKE_TIME ||
+	    slot >= cut->region->shape.threads ||
+	    fgt_word_high(word) >= cut->region->shape.wakers ||
+	    fgt_word_before_ns(time) > tick_ns)
+		return -EBADMSG;
+	if (!is_tick_wanted(cut) ||
+	    tick_ns - fgt_word_before_ns(time) < cut->tick_ns[cut->kept_first])
+		return 0;
+	if (FGT_ARRAY_GROW(cut->wakes, cut->wake_count, cut->wake_capacity))
+		return -ENOMEM;
+	cut->wakes[cut->wake_count++] = (struct fgt_cut_wake){
+		.at_ns = tick_ns - fgt_word_before_ns(time),
+		.slot = slot,
+		.waker = fgt_word_high(word),
+		.delay_us = fgt_word_delay_us(time),
+	};
+	return 0;
+}
+
+/* Those before the first wanted tick lie outside. */
+static void count_lost(struct fgt_cut *cut, uint64_t word)
+{
+	if (cut->kept_count < 2 || !is_tick_wanted(cut))
+		return;
+	if (fgt_word_kind(word) == FGT_WORD_MISSED)
+		cut->missed_ticks += fgt_word_count(word);
+	else
+		cut->lost_wakes += fgt_word_count(word);
+}
+
 static int replay_segment(struct fgt_cut *cut,
 			  const struct fgt_cut_segment *segment,
 			  const uint64_t *words)
@@ -178,12 +232,19 @@ static int replay_segment(struct fgt_cut *cut,
 				error = push_tick(cut, ns, number++);
 			break;
 		case FGT_WORD_MISSED:
+		case FGT_WORD_LOST_WAKES:
+			count_lost(cut, words[i]);
 			error = 0;
-			/* Those before the first wanted tick lie outside. */
-			if (cut->kept_count > 1 &&
-			    cut->kept_first + cut->kept_count ==
-				    cut->tick_count)
-				cut->missed_ticks += fgt_word_missed(words[i]);
+			break;
+		case FGT_WORD_WAKE:
+			/* Its time is the next word. */
+			error = -EBADMSG;
+			if (++i < segment->len_words)
+				error = replay_wake(cut, words[i - 1],
+						    words[i]);
+			break;
+		case FGT_WORD_WAKE_TIME:
+			error = -EBADMSG;
 			break;
 		case FGT_WORD_EDGE:
 			error = replay_edge(cut, words[i]);
@@ -206,7 +267,9 @@ static int reset(struct fgt_cut *cut)
 	cut->kept_count = 0;
 	cut->piece_count = 0;
 	cut->edge_count = 0;
+	cut->wake_count = 0;
 	cut->missed_ticks = 0;
+	cut->lost_wakes = 0;
 	cut->slot_count = 0;
 	/* Fresh zero pages: only those of slots in use are ever touched. */
 	free(cut->tracks);

@@ -18,13 +18,22 @@ static uint64_t hash_frame(uint64_t address, uint64_t image_flags)
 	return fgt_hash_number(address ^ image_flags * 0x9e3779b97f4a7c15u);
 }
 
-static uint64_t hash_image(const uint64_t *words)
+uint64_t fgt_intern_hash_words(const uint64_t *words, size_t count)
 {
 	uint64_t hash = 0;
 
-	for (size_t i = 0; i < FGT_REGION_IMAGE_WORDS; i++)
+	for (size_t i = 0; i < count; i++)
 		hash = (hash ^ words[i]) * 0x9e3779b97f4a7c15u;
 	return fgt_hash_number(hash);
+}
+
+static uint64_t hash_row(const fgt_word *row, size_t count)
+{
+	uint64_t words[FGT_REGION_IMAGE_WORDS]; /* the largest */
+
+	for (size_t i = 0; i < count; i++)
+		words[i] = fgt_region_load(&row[i]);
+	return fgt_intern_hash_words(words, count);
 }
 
 uint64_t fgt_intern_hash_node(const void *nodes, uint32_t id)
@@ -45,13 +54,43 @@ uint64_t fgt_intern_hash_frame(const void *frames, uint32_t id)
 
 uint64_t fgt_intern_hash_image(const void *images, uint32_t id)
 {
-	const struct fgt_region_image *image =
-		(const struct fgt_region_image *)images + id;
-	uint64_t words[FGT_REGION_IMAGE_WORDS];
+	const struct fgt_region_image *image = images;
 
-	for (size_t i = 0; i < FGT_REGION_IMAGE_WORDS; i++)
-		words[i] = fgt_region_load(&image->words[i]);
-	return hash_image(words);
+	return hash_row(image[id].words, FGT_REGION_IMAGE_WORDS);
+}
+
+uint64_t fgt_intern_hash_wait(const void *waits, uint32_t id)
+{
+	const struct fgt_region_wait *wait = waits;
+
+	return hash_row(wait[id].words, FGT_REGION_WAIT_WORDS);
+}
+
+uint64_t fgt_intern_hash_waker(const void *wakers, uint32_t id)
+{
+	const struct fgt_region_waker *waker = wakers;
+
+	return hash_row(waker[id].words, FGT_REGION_WAKER_WORDS);
+}
+
+static bool is_row_equal(const fgt_word *row, const uint64_t *words,
+			 size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (fgt_region_load(&row[i]) != words[i])
+			return false;
+	return true;
+}
+
+uint32_t fgt_intern_find(const struct fgt_id_table *table, const fgt_word *rows,
+			 const uint64_t *words, size_t count, uint64_t hash)
+{
+	uint32_t id = fgt_id_table_first(table, hash);
+
+	while (id != FGT_ID_NONE &&
+	       !is_row_equal(rows + id * count, words, count))
+		id = fgt_id_table_next(table, id);
+	return id;
 }
 
 /* Takes an id, dropping old segments until there is one. */
@@ -65,17 +104,6 @@ static uint32_t take_id(struct fgt_writer *writer, struct fgt_id_table *table)
 }
 
 /* ---- Images ----------------------------------------------------------- */
-
-static bool is_image_equal(const struct fgt_writer *writer, uint32_t id,
-			   const uint64_t *words)
-{
-	const struct fgt_region_image *known = &writer->region.images[id];
-
-	for (size_t i = 0; i < FGT_REGION_IMAGE_WORDS; i++)
-		if (fgt_region_load(&known->words[i]) != words[i])
-			return false;
-	return true;
-}
 
 /* Equal images have equal words: nothing lies behind the ends of texts. */
 static void pack_image(const struct fgt_image *image, uint64_t *ret_words)
@@ -101,11 +129,9 @@ int fgt_ring_image_get(struct fgt_ring *ring, const struct fgt_image *image,
 	uint32_t id;
 
 	pack_image(image, words);
-	hash = hash_image(words);
-	for (id = fgt_id_table_first(table, hash); id != FGT_ID_NONE;
-	     id = fgt_id_table_next(table, id))
-		if (is_image_equal(writer, id, words))
-			break;
+	hash = fgt_intern_hash_words(words, FGT_REGION_IMAGE_WORDS);
+	id = fgt_intern_find(table, writer->region.images->words, words,
+			     FGT_REGION_IMAGE_WORDS, hash);
 	if (id != FGT_ID_NONE) {
 		table->refs[id]++;
 		*ret_image = id + 1;

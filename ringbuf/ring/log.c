@@ -57,6 +57,25 @@ bool fgt_log_is_segment_due(const struct fgt_writer *writer)
 	       made->threads > shape->threads / FGT_WRITER_SHARE;
 }
 
+/* The references of a record. */
+static void drop_word(struct fgt_writer *writer, uint64_t word)
+{
+	switch (fgt_word_kind(word)) {
+	case FGT_WORD_CHANGE:
+		fgt_intern_drop_node(writer, fgt_word_high(word));
+		fgt_ring_drop_slot(writer, fgt_word_slot(word));
+		break;
+	case FGT_WORD_WAIT:
+		fgt_ring_drop_wait(writer, fgt_word_high(word) + 1);
+		break;
+	case FGT_WORD_WAKE:
+		fgt_ring_drop_waker(writer, fgt_word_high(word));
+		break;
+	default:
+		break;
+	}
+}
+
 /* Takes the oldest segment out of the ring and drops what it held. */
 static void evict(struct fgt_writer *writer)
 {
@@ -71,14 +90,9 @@ static void evict(struct fgt_writer *writer)
 	fgt_region_store(&region->header->tail_seq, seq + 1);
 	at %= region->shape.log_words;
 	for (; len; len--) {
-		uint64_t word = fgt_region_load(&region->log[at]);
-
+		drop_word(writer, fgt_region_load(&region->log[at]));
 		if (++at == region->shape.log_words)
 			at = 0;
-		if (fgt_word_kind(word) != FGT_WORD_CHANGE)
-			continue;
-		fgt_intern_drop_node(writer, fgt_word_high(word));
-		fgt_ring_drop_slot(writer, fgt_word_slot(word));
 	}
 }
 
@@ -121,9 +135,10 @@ void fgt_log_evict_aged(struct fgt_writer *writer)
 }
 
 /*
- * Always enough: a tick takes at most 2 + 7 × threads words, threads are at
- * most 1/64 of the log's words, and each of the two segments that cannot go
- * has one tick of key frame, 1/16 of the log, and one tick more.
+ * Always enough: a tick takes at most 3 + 8 × threads words, a key frame 2 ×
+ * threads more, and threads are at most 1/64 of the log's words. Each of the
+ * two segments that cannot go has one tick of key frame, 1/16 of the log, and
+ * one tick more: together 44/64, and 10/64 for the tick that is to come.
  */
 void fgt_log_make_room(struct fgt_writer *writer, uint64_t words)
 {
@@ -171,9 +186,13 @@ void fgt_log_append(struct fgt_writer *writer, uint64_t word)
 }
 
 void fgt_log_append_change(struct fgt_writer *writer, uint32_t slot,
-			   uint32_t state, uint32_t node)
+			   uint32_t state, uint32_t node, uint32_t wait)
 {
-	/* The record's own references, dropped by evict(). */
+	/* The records' own references, dropped by evict(). */
+	fgt_ring_hold_wait(writer, wait);
+	if (wait)
+		fgt_log_append(writer,
+			       fgt_word_of(FGT_WORD_WAIT, slot, wait - 1));
 	fgt_intern_hold_node(writer, node);
 	writer->slots.refs[slot]++;
 	fgt_log_append(writer, fgt_word_of_change(slot, state, node));

@@ -21,7 +21,8 @@
 #define PAIR_TRIES 8
 
 struct layout {
-	uint64_t segments, threads, images, frames, nodes, log, end;
+	uint64_t segments, threads, images, frames, nodes, waits, wakers, log,
+		end;
 };
 
 static uint64_t round_up(uint64_t bytes)
@@ -45,7 +46,12 @@ static struct layout lay_out(const struct fgt_region_shape *shape)
 	at.nodes =
 		round_up(at.frames + (uint64_t)shape->frames *
 					     sizeof(struct fgt_region_frame));
-	at.log = round_up(at.nodes + (uint64_t)shape->nodes * sizeof(fgt_word));
+	at.waits =
+		round_up(at.nodes + (uint64_t)shape->nodes * sizeof(fgt_word));
+	at.wakers = at.waits +
+		    (uint64_t)shape->waits * sizeof(struct fgt_region_wait);
+	at.log = round_up(at.wakers + (uint64_t)shape->wakers *
+					      sizeof(struct fgt_region_waker));
 	at.end = round_up(at.log + shape->log_words * sizeof(fgt_word));
 	return at;
 }
@@ -78,18 +84,29 @@ int fgt_region_plan(unsigned int hz, unsigned int seconds, size_t size_bytes,
 		size / 32 /
 			(sizeof(struct fgt_region_image) + costs->image_bytes),
 		64, 65536);
+	/* 3 % and 1.5 %. */
+	shape.waits = (uint32_t)clamp(
+		size * 3 / 100 /
+			(sizeof(struct fgt_region_wait) + costs->wait_bytes),
+		64, 65536);
+	shape.wakers = (uint32_t)clamp(
+		size / 64 /
+			(sizeof(struct fgt_region_waker) + costs->waker_bytes),
+		64, 1u << 20);
 	/* At most 1/64 of the log's words: see fgt_log_make_room(). */
 	shape.threads =
-		(uint32_t)clamp(size / 15 /
+		(uint32_t)clamp(size / 13 /
 					(sizeof(struct fgt_region_thread) +
 					 costs->thread_bytes),
 				1, FGT_REGION_SLOTS_MAX);
 	used = lay_out(&shape).end + shape.nodes * costs->node_bytes +
 	       shape.frames * costs->frame_bytes +
 	       shape.images * costs->image_bytes +
+	       shape.waits * costs->wait_bytes +
+	       shape.wakers * costs->waker_bytes +
 	       shape.threads * costs->thread_bytes;
 	/* The log takes the rest: about half. */
-	if (size < used + size / 4)
+	if (size < used + size / 6)
 		return -EINVAL;
 	shape.log_words =
 		(size - used) / LINE_BYTES * (LINE_BYTES / sizeof(fgt_word));
@@ -109,6 +126,8 @@ static void set_pointers(struct fgt_region *region)
 	region->images = (void *)(memory + at.images);
 	region->frames = (void *)(memory + at.frames);
 	region->nodes = (void *)(memory + at.nodes);
+	region->waits = (void *)(memory + at.waits);
+	region->wakers = (void *)(memory + at.wakers);
 	region->log = (void *)(memory + at.log);
 }
 
@@ -157,7 +176,9 @@ static bool is_shape_sane(const struct fgt_region_shape *shape)
 	       shape->threads <= FGT_REGION_SLOTS_MAX && shape->images >= 1 &&
 	       shape->images <= FGT_REGION_IDS_MAX && shape->frames >= 1 &&
 	       shape->frames <= FGT_REGION_IDS_MAX && shape->nodes >= 1 &&
-	       shape->nodes <= FGT_REGION_IDS_MAX && shape->log_words >= 64 &&
+	       shape->nodes <= FGT_REGION_IDS_MAX && shape->waits >= 1 &&
+	       shape->waits <= FGT_REGION_IDS_MAX && shape->wakers >= 1 &&
+	       shape->wakers <= FGT_REGION_IDS_MAX && shape->log_words >= 64 &&
 	       shape->log_words <= (uint64_t)1 << 31;
 }
 

@@ -23,7 +23,7 @@
 #include <stdatomic.h>
 
 #define FGT_REGION_MAGIC   0x31474e4952544746u /* "FGTRING1", little endian */
-#define FGT_REGION_VERSION 4
+#define FGT_REGION_VERSION 5
 
 #define FGT_REGION_HZ_MAX      10000u
 #define FGT_REGION_SECONDS_MAX 3600u
@@ -34,13 +34,15 @@
 #define FGT_REGION_IMAGE_WORDS	 (sizeof(struct fgt_image) / 8)
 #define FGT_REGION_NAME_WORDS	 (FGT_THREAD_NAME_MAX / 8)
 #define FGT_REGION_PROCESS_WORDS ((sizeof(struct fgt_process_info) + 7) / 8)
+#define FGT_REGION_WAIT_WORDS	 (sizeof(struct fgt_wait) / 8)
+#define FGT_REGION_WAKER_WORDS	 (sizeof(struct fgt_region_waker_row) / 8)
 
 typedef _Atomic uint64_t fgt_word;
 
 /* How many of each; fixed when the ring is made. */
 struct fgt_region_shape {
 	uint32_t hz, seconds;
-	uint32_t segments, threads, images, frames, nodes;
+	uint32_t segments, threads, images, frames, nodes, waits, wakers;
 	uint64_t log_words;
 };
 
@@ -73,6 +75,20 @@ struct fgt_region_frame {
 	fgt_word image_flags; /* image << 32 | flags */
 };
 
+struct fgt_region_wait {
+	fgt_word words[FGT_REGION_WAIT_WORDS]; /* struct fgt_wait */
+};
+
+struct fgt_region_waker_row {
+	int32_t pid, tid;
+	uint32_t context, node; /* FGT_NODE_NONE: no stack */
+	char name[FGT_THREAD_NAME_MAX];
+};
+
+struct fgt_region_waker {
+	fgt_word words[FGT_REGION_WAKER_WORDS]; /* fgt_region_waker_row */
+};
+
 struct fgt_region_header {
 	uint64_t magic;
 	uint32_t version, unused;
@@ -88,6 +104,7 @@ struct fgt_region_header {
 	/* Counters, see struct fgt_ring_stats. */
 	fgt_word ticks, missed_ticks, changes, overflows, dropped_ticks;
 	fgt_word log_used_words, nodes, frames, images, threads;
+	fgt_word lost_waits, lost_wakes;
 
 	fgt_word process_version;
 	fgt_word process[2 * FGT_REGION_PROCESS_WORDS];
@@ -106,6 +123,8 @@ struct fgt_region {
 	struct fgt_region_image *images; /* by id - 1 */
 	struct fgt_region_frame *frames;
 	fgt_word *nodes; /* parent << 32 | frame */
+	struct fgt_region_wait *waits;
+	struct fgt_region_waker *wakers;
 	fgt_word *log; /* by position % shape.log_words */
 };
 
@@ -141,29 +160,41 @@ enum fgt_word_kind {
 	FGT_WORD_CHANGE, /* slot, state, node: from this tick on */
 	FGT_WORD_CREDIT, /* slot, ticks: its next CHANGE began so much earlier */
 	FGT_WORD_MISSED, /* ticks missed before this one */
+	FGT_WORD_WAIT = FGT_WORD_CREDIT | 4, /* slot, wait: the reason of its
+					      * next CHANGE, which has none
+					      * otherwise */
 	FGT_WORD_EDGE = FGT_WORD_MISSED | 4, /* slot, µs from its coming on a
 					      * CPU and from its leaving it to
 					      * this tick */
+	FGT_WORD_WAKE = FGT_WORD_CREDIT | 8, /* slot, waker … */
+	FGT_WORD_WAKE_TIME = FGT_WORD_WAIT | 8, /* … always the next word: ns
+						 * to this tick, delay */
+	FGT_WORD_LOST_WAKES = FGT_WORD_MISSED | 8, /* before this tick */
 };
 
-#define FGT_WORD_VALUE_MAX  (UINT64_MAX >> 2)
-#define FGT_WORD_MISSED_MAX (UINT64_MAX >> 3)
+#define FGT_WORD_VALUE_MAX (UINT64_MAX >> 2)
+#define FGT_WORD_COUNT_MAX (UINT64_MAX >> 4)
 
-/* The low two bits, or three for MISSED and EDGE. */
+/* Two bits for TICK and CHANGE, three for EDGE, four for all others. */
 static inline enum fgt_word_kind fgt_word_kind(uint64_t word)
 {
-	return (enum fgt_word_kind)((word & 3) == FGT_WORD_MISSED ? word & 7
-								  : word & 3);
+	if ((word & 3) < FGT_WORD_CREDIT)
+		return (enum fgt_word_kind)(word & 3);
+	return (enum fgt_word_kind)((word & 7) == FGT_WORD_EDGE ? word & 7
+								: word & 15);
 }
 
-static inline uint64_t fgt_word_of_missed(uint64_t ticks)
+/* Of MISSED or LOST_WAKES. */
+static inline uint64_t fgt_word_of_count(enum fgt_word_kind kind,
+					 uint64_t count)
 {
-	return ticks << 3 | FGT_WORD_MISSED;
+	return (count < FGT_WORD_COUNT_MAX ? count : FGT_WORD_COUNT_MAX) << 4 |
+	       kind;
 }
 
-static inline uint64_t fgt_word_missed(uint64_t word)
+static inline uint64_t fgt_word_count(uint64_t word)
 {
-	return word >> 3;
+	return word >> 4;
 }
 
 /* An EDGE has 20 bits for each of slot, on and off. 0: not known. */
@@ -218,14 +249,19 @@ static inline uint64_t fgt_word_of_change(uint32_t slot, uint32_t state,
 	       (uint64_t)slot << 2 | FGT_WORD_CHANGE;
 }
 
-static inline uint64_t fgt_word_of_credit(uint32_t slot, uint32_t ticks)
+/* A CREDIT of ticks, a WAIT, or a WAKE by a waker. */
+static inline uint64_t fgt_word_of(enum fgt_word_kind kind, uint32_t slot,
+				   uint32_t value)
 {
-	return (uint64_t)ticks << 32 | (uint64_t)slot << 2 | FGT_WORD_CREDIT;
+	return (uint64_t)value << 32 | (uint64_t)slot << 4 | kind;
 }
 
+/* Of all these, and CHANGE. */
 static inline uint32_t fgt_word_slot(uint64_t word)
 {
-	return (uint32_t)(word >> 2) & (FGT_REGION_SLOTS_MAX - 1);
+	uint32_t shift = (word & 3) == FGT_WORD_CHANGE ? 2 : 4;
+
+	return (uint32_t)(word >> shift) & (FGT_REGION_SLOTS_MAX - 1);
 }
 
 static inline uint32_t fgt_word_state(uint64_t word)
@@ -233,10 +269,37 @@ static inline uint32_t fgt_word_state(uint64_t word)
 	return (uint32_t)(word >> 22) & 1023;
 }
 
-/* Node of a CHANGE, ticks of a CREDIT. */
+/* Node of a CHANGE, ticks of a CREDIT, number of a WAIT, waker of a WAKE. */
 static inline uint32_t fgt_word_high(uint64_t word)
 {
 	return (uint32_t)(word >> 32);
+}
+
+/* A WAKE_TIME has 32 bits for ns and 28 for µs. */
+#define FGT_WORD_DELAY_US_MAX ((1u << 28) - 1) /* itself: not known */
+
+static inline uint64_t fgt_word_of_wake_time(uint32_t before_ns,
+					     uint32_t delay_us)
+{
+	if (delay_us > FGT_WORD_DELAY_US_MAX)
+		delay_us = delay_us == FGT_WAKE_DELAY_UNKNOWN
+				   ? FGT_WORD_DELAY_US_MAX
+				   : FGT_WORD_DELAY_US_MAX - 1;
+	return (uint64_t)before_ns << 32 | (uint64_t)delay_us << 4 |
+	       FGT_WORD_WAKE_TIME;
+}
+
+static inline uint32_t fgt_word_before_ns(uint64_t word)
+{
+	return (uint32_t)(word >> 32);
+}
+
+static inline uint32_t fgt_word_delay_us(uint64_t word)
+{
+	uint32_t delay_us = (uint32_t)(word >> 4) & FGT_WORD_DELAY_US_MAX;
+
+	return delay_us < FGT_WORD_DELAY_US_MAX ? delay_us
+						: FGT_WAKE_DELAY_UNKNOWN;
 }
 
 /* ---- The region's life ------------------------------------------------ */
@@ -244,6 +307,7 @@ static inline uint32_t fgt_word_high(uint64_t word)
 /* What the writer's own tables need for one of each. */
 struct fgt_region_costs {
 	size_t thread_bytes, image_bytes, frame_bytes, node_bytes;
+	size_t wait_bytes, waker_bytes;
 };
 
 /*

@@ -21,10 +21,13 @@ static const struct fgt_region_costs costs = {
 	.node_bytes = FGT_ID_TABLE_BYTES,
 	.frame_bytes = FGT_ID_TABLE_BYTES,
 	.image_bytes = FGT_ID_TABLE_BYTES,
-	/* Its state, its places in live and changing, its edges. */
+	.wait_bytes = FGT_ID_TABLE_BYTES,
+	.waker_bytes = FGT_ID_TABLE_BYTES,
+	/* Its state, its places in live and changing, its edges and wakes. */
 	.thread_bytes = FGT_ID_TABLE_BYTES + sizeof(struct fgt_writer_thread) +
 			2 * sizeof(uint32_t) +
-			FGT_WRITER_EDGE_WORDS * sizeof(uint64_t),
+			(FGT_WRITER_EDGE_WORDS + FGT_WRITER_WAKE_WORDS) *
+				sizeof(uint64_t),
 };
 
 static size_t count_table_bytes(const struct fgt_region_shape *shape)
@@ -32,6 +35,8 @@ static size_t count_table_bytes(const struct fgt_region_shape *shape)
 	return shape->nodes * costs.node_bytes +
 	       shape->frames * costs.frame_bytes +
 	       shape->images * costs.image_bytes +
+	       shape->waits * costs.wait_bytes +
+	       shape->wakers * costs.waker_bytes +
 	       shape->threads * costs.thread_bytes;
 }
 
@@ -65,12 +70,19 @@ static int make_tables(struct fgt_writer *writer)
 	writer->edge_words = (void *)memory;
 	memory += (size_t)shape->threads * FGT_WRITER_EDGE_WORDS *
 		  sizeof(*writer->edge_words);
+	writer->wake_words = (void *)memory;
+	memory += (size_t)shape->threads * FGT_WRITER_WAKE_WORDS *
+		  sizeof(*writer->wake_words);
 	make_table(&writer->nodes, &memory, shape->nodes, fgt_intern_hash_node,
 		   region->nodes);
 	make_table(&writer->frames, &memory, shape->frames,
 		   fgt_intern_hash_frame, region->frames);
 	make_table(&writer->images, &memory, shape->images,
 		   fgt_intern_hash_image, region->images);
+	make_table(&writer->waits, &memory, shape->waits, fgt_intern_hash_wait,
+		   region->waits);
+	make_table(&writer->wakers, &memory, shape->wakers,
+		   fgt_intern_hash_waker, region->wakers);
 	make_table(&writer->slots, &memory, shape->threads, NULL, NULL);
 	writer->live = (void *)memory;
 	writer->changing = writer->live + shape->threads;
@@ -163,6 +175,8 @@ void fgt_ring_get_stats(const struct fgt_ring *ring,
 		.missed_ticks = fgt_region_load(&header->missed_ticks),
 		.changes = fgt_region_load(&header->changes),
 		.overflows = fgt_region_load(&header->overflows),
+		.lost_waits = fgt_region_load(&header->lost_waits),
+		.lost_wakes = fgt_region_load(&header->lost_wakes),
 		.evicted_ticks = fgt_region_load(&header->dropped_ticks),
 		.log_used_bytes = fgt_region_load(&header->log_used_words) * 8,
 		.log_size_bytes = region->shape.log_words * 8,

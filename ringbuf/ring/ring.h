@@ -30,6 +30,7 @@ struct fgt_ring_stats {
 	uint64_t missed_ticks; /* reported by the writer */
 	uint64_t changes; /* records of a changed (stack, state) */
 	uint64_t overflows; /* stacks that found no room */
+	uint64_t lost_waits, lost_wakes; /* as well */
 	uint64_t evicted_ticks; /* ticks dropped for room, not for age */
 	uint64_t oldest_ns, newest_ns; /* ticks that can be cut; 0 if none */
 	uint64_t log_used_bytes, log_size_bytes;
@@ -140,6 +141,39 @@ int fgt_ring_set_past(struct fgt_ring *ring, uint32_t slot,
  */
 int fgt_ring_set_edges(struct fgt_ring *ring, uint32_t slot,
 		       const struct fgt_edge_list *edges);
+
+/*
+ * Between begin and commit: the reason for which a thread that is blocked at
+ * this tick waits, until it has another state or stack, or another reason. 8
+ * bytes with a new state or stack, 16 without; none if it is the one that the
+ * thread has. Credit is the reason's, too. No effect on a thread that is not
+ * blocked. A reason that finds no room is unknown, and counted. -EINVAL for a
+ * bad slot or kind.
+ */
+int fgt_ring_set_wait(struct fgt_ring *ring, uint32_t slot,
+		      const struct fgt_wait *wait);
+
+/* What woke a thread. Frames leaf first, count 0: none known. */
+struct fgt_wake_source {
+	int32_t pid, tid;
+	uint32_t context; /* enum fgt_wake_context */
+	char name[FGT_THREAD_NAME_MAX]; /* comm */
+	const struct fgt_frame *frames;
+	size_t frame_count;
+};
+
+/*
+ * Between begin and commit: a wake-up of the thread, since the tick before and
+ * up to this one; delay_us as in fgt_slice_wake. 16 bytes each. -EINVAL for a
+ * bad slot, context or frame; -ENOSPC, and counted as lost: more than one a
+ * thread on average, more than a quarter of the log each second, no room for
+ * the waker, or more than 4 s back.
+ */
+int fgt_ring_add_wake(struct fgt_ring *ring, uint32_t slot, uint64_t at_ns,
+		      uint32_t delay_us, const struct fgt_wake_source *waker);
+
+/* So many wake-ups since the tick before found no room elsewhere. */
+void fgt_ring_lose_wakes(struct fgt_ring *ring, uint64_t count);
 
 /* Publishes the tick to readers. */
 void fgt_ring_tick_commit(struct fgt_ring *ring);

@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "ringbuf/slice/edge.h"
 #include "ringbuf/slice/pace.h"
 
 /* CLOCK_MONOTONIC beyond 146 years is refused: sums cannot overflow. */
@@ -17,8 +16,8 @@
 
 /* ---- Threads ---------------------------------------------------------- */
 
-static struct fgt_writer_thread *find_thread(struct fgt_writer *writer,
-					     uint32_t slot)
+struct fgt_writer_thread *fgt_ring_find_thread(struct fgt_writer *writer,
+					       uint32_t slot)
 {
 	struct fgt_writer_thread *thread;
 
@@ -89,13 +88,14 @@ int fgt_ring_thread_add(struct fgt_ring *ring, int32_t tid, uint64_t start_time,
 void fgt_ring_thread_rename(struct fgt_ring *ring, uint32_t slot,
 			    const char *name)
 {
-	if (find_thread(&ring->writer, slot))
+	if (fgt_ring_find_thread(&ring->writer, slot))
 		store_name(&ring->writer, slot, name);
 }
 
 int fgt_ring_thread_put_off(struct fgt_ring *ring, uint32_t slot)
 {
-	struct fgt_writer_thread *thread = find_thread(&ring->writer, slot);
+	struct fgt_writer_thread *thread =
+		fgt_ring_find_thread(&ring->writer, slot);
 
 	if (!thread || thread->phase != FGT_THREAD_ADDED)
 		return -EINVAL;
@@ -105,7 +105,8 @@ int fgt_ring_thread_put_off(struct fgt_ring *ring, uint32_t slot)
 
 int fgt_ring_thread_end(struct fgt_ring *ring, uint32_t slot)
 {
-	struct fgt_writer_thread *thread = find_thread(&ring->writer, slot);
+	struct fgt_writer_thread *thread =
+		fgt_ring_find_thread(&ring->writer, slot);
 
 	if (!thread)
 		return -EINVAL;
@@ -174,7 +175,7 @@ int fgt_ring_set(struct fgt_ring *ring, uint32_t slot,
 	uint32_t node;
 	int error;
 
-	if (!find_thread(writer, slot) || state > FGT_STATE_MAX)
+	if (!fgt_ring_find_thread(writer, slot) || state > FGT_STATE_MAX)
 		return -EINVAL;
 	error = fgt_intern_stack(writer, frames, count, &node);
 	if (error)
@@ -187,7 +188,7 @@ int fgt_ring_set_state(struct fgt_ring *ring, uint32_t slot, uint32_t state,
 		       uint32_t marker, uint32_t credit_ticks)
 {
 	struct fgt_writer *writer = &ring->writer;
-	struct fgt_writer_thread *thread = find_thread(writer, slot);
+	struct fgt_writer_thread *thread = fgt_ring_find_thread(writer, slot);
 	uint32_t node;
 
 	if (!thread || state > FGT_STATE_MAX || marker >= FGT_MARKER_COUNT)
@@ -201,8 +202,7 @@ int fgt_ring_set_state(struct fgt_ring *ring, uint32_t slot, uint32_t state,
 	return 0;
 }
 
-/* Something is to be committed, though stack and state may stay. */
-static void touch(struct fgt_writer *writer, uint32_t slot)
+void fgt_ring_touch(struct fgt_writer *writer, uint32_t slot)
 {
 	struct fgt_writer_thread *thread = &writer->threads[slot];
 
@@ -217,7 +217,7 @@ int fgt_ring_set_past(struct fgt_ring *ring, uint32_t slot,
 		      uint32_t state, uint32_t ticks)
 {
 	struct fgt_writer *writer = &ring->writer;
-	struct fgt_writer_thread *thread = find_thread(writer, slot);
+	struct fgt_writer_thread *thread = fgt_ring_find_thread(writer, slot);
 	uint32_t node;
 	int error;
 
@@ -229,73 +229,11 @@ int fgt_ring_set_past(struct fgt_ring *ring, uint32_t slot,
 		return error;
 	if (!frames)
 		fgt_intern_hold_node(writer, node);
-	touch(writer, slot);
+	fgt_ring_touch(writer, slot);
 	fgt_intern_drop_node(writer, thread->past_node);
 	thread->past_node = node;
 	thread->past_state = (uint16_t)state;
 	thread->past_ticks = ticks < UINT8_MAX ? ticks : UINT8_MAX;
-	return 0;
-}
-
-/* From an instant to the tick that is open, rounded up. */
-static uint32_t us_before(const struct fgt_writer *writer, uint64_t ns)
-{
-	uint64_t us;
-
-	if (!ns || ns > writer->now_ns)
-		return 0;
-	us = (writer->now_ns - ns) / 1000 + 1;
-	return us <= FGT_WORD_EDGE_US_MAX ? (uint32_t)us : 0;
-}
-
-/*
- * µs before the tick that is open. Edges within one µs are moved apart, for
- * their order is read from these. False: not all of them can be kept.
- */
-static bool round_edges(const struct fgt_writer *writer,
-			const struct fgt_edge_list *edges,
-			uint32_t ret_us[FGT_EDGE_LIST_MAX])
-{
-	uint32_t later_us = 0;
-
-	for (uint32_t i = edges->count; i-- > 0;) {
-		uint32_t us = us_before(writer, edges->ns[i]);
-
-		if (!us)
-			return false;
-		if (us <= later_us)
-			us = later_us + 1;
-		later_us = ret_us[i] = us;
-	}
-	return later_us <= FGT_WORD_EDGE_US_MAX;
-}
-
-int fgt_ring_set_edges(struct fgt_ring *ring, uint32_t slot,
-		       const struct fgt_edge_list *edges)
-{
-	struct fgt_writer *writer = &ring->writer;
-	struct fgt_writer_thread *thread = find_thread(writer, slot);
-	uint32_t most = writer->region.shape.threads * FGT_WRITER_EDGE_WORDS;
-	uint32_t us[FGT_EDGE_LIST_MAX + 1];
-
-	if (!thread || edges->count > FGT_EDGE_LIST_MAX)
-		return -EINVAL;
-	if (writer->edge_word_count + (edges->count + 1) / 2 > most)
-		return -ENOSPC;
-	touch(writer, slot);
-	thread->edge_count = 0;
-	if (!edges->count || !round_edges(writer, edges, us))
-		return 0;
-	/* Two edges to a word; 0: the last word has only one. */
-	us[edges->count] = 0;
-	thread->edge_word = writer->edge_word_count;
-	thread->edge_count = (uint8_t)edges->count;
-	thread->is_on_first = edges->is_on_first;
-	for (uint32_t i = 0; i < edges->count; i += 2)
-		writer->edge_words[writer->edge_word_count++] =
-			edges->is_on_first
-				? fgt_word_of_edge(slot, us[i], us[i + 1])
-				: fgt_word_of_edge(slot, us[i + 1], us[i]);
 	return 0;
 }
 
@@ -317,38 +255,25 @@ static void append_credit(struct fgt_writer *writer, uint32_t slot,
 	/* Published with len_words. */
 	if (first < reach)
 		fgt_region_store(&segment->reach_tick, first);
-	fgt_log_append(writer, fgt_word_of_credit(slot, ticks));
+	fgt_log_append(writer, fgt_word_of(FGT_WORD_CREDIT, slot, ticks));
 }
 
-/* Takes over the reference on node. */
+/* Takes over the references on node and wait. */
 static void append_change(struct fgt_writer *writer, uint32_t slot,
-			  uint32_t node, uint32_t state, uint32_t credit_ticks)
+			  uint32_t node, uint32_t state, uint32_t wait,
+			  uint32_t credit_ticks)
 {
 	struct fgt_writer_thread *thread = &writer->threads[slot];
 
 	append_credit(writer, slot, credit_ticks);
-	fgt_log_append_change(writer, slot, state, node);
+	fgt_log_append_change(writer, slot, state, node, wait);
 	fgt_intern_drop_node(writer, thread->node);
+	fgt_ring_drop_wait(writer, thread->wait);
 	thread->node = node;
+	thread->wait = wait;
 	thread->state = (uint16_t)state;
 	thread->is_logged = true;
 	fgt_region_add(&writer->region.header->changes, 1);
-}
-
-/* All edges or none: some would show too much of what they are about. */
-static void append_edges(struct fgt_writer *writer, uint32_t slot)
-{
-	struct fgt_writer_thread *thread = &writer->threads[slot];
-	uint32_t count = thread->edge_count;
-
-	thread->edge_count = 0;
-	if (!count ||
-	    !fgt_edges_are_possible(thread->is_on_first, count, thread->state,
-				    thread->next_state))
-		return;
-	for (uint32_t i = 0; i < (count + 1) / 2; i++)
-		fgt_log_append(writer,
-			       writer->edge_words[thread->edge_word + i]);
 }
 
 /* CREDIT and CHANGE; the change that follows takes this tick from it. */
@@ -362,7 +287,7 @@ static void commit_past(struct fgt_writer *writer, uint32_t slot)
 
 	if (has_past)
 		append_change(writer, slot, thread->past_node,
-			      thread->past_state, thread->past_ticks);
+			      thread->past_state, 0, thread->past_ticks);
 	else
 		fgt_intern_drop_node(writer, thread->past_node);
 	thread->past_node = FGT_NODE_NONE;
@@ -377,9 +302,11 @@ static void commit_end(struct fgt_writer *writer, uint32_t slot)
 	commit_past(writer, slot);
 	fgt_intern_drop_node(writer, thread->node);
 	fgt_intern_drop_node(writer, thread->next_node);
+	fgt_ring_drop_wait(writer, thread->wait);
+	fgt_ring_drop_wait(writer, thread->next_wait);
 	if (thread->phase == FGT_THREAD_LIVE) {
 		fgt_log_append_change(writer, slot, FGT_STATE_GONE,
-				      FGT_NODE_NONE);
+				      FGT_NODE_NONE, 0);
 		last = writer->live[--writer->live_count];
 		writer->live[thread->live_index] = last;
 		writer->threads[last].live_index = thread->live_index;
@@ -391,9 +318,10 @@ static void commit_end(struct fgt_writer *writer, uint32_t slot)
 static void commit_change(struct fgt_writer *writer, uint32_t slot)
 {
 	struct fgt_writer_thread *thread = &writer->threads[slot];
-	bool is_new = thread->phase == FGT_THREAD_ADDED;
+	bool is_new = thread->phase == FGT_THREAD_ADDED, is_same;
+	uint32_t wait;
 
-	append_edges(writer, slot);
+	fgt_ring_append_edges(writer, slot);
 	commit_past(writer, slot);
 	if (is_new) {
 		thread->phase = FGT_THREAD_LIVE;
@@ -401,14 +329,26 @@ static void commit_change(struct fgt_writer *writer, uint32_t slot)
 		thread->live_index = writer->live_count;
 		writer->live[writer->live_count++] = slot;
 	}
-	if (!is_new && thread->node == thread->next_node &&
-	    thread->state == thread->next_state)
-		/* One of the two equal references is enough. */
+	is_same = !is_new && thread->node == thread->next_node &&
+		  thread->state == thread->next_state;
+	wait = fgt_ring_take_next_wait(writer, slot, is_same);
+	if (is_same && wait == thread->wait) {
+		/* One of each two equal references is enough. */
 		fgt_intern_drop_node(writer, thread->next_node);
-	else
+		fgt_ring_drop_wait(writer, wait);
+	} else {
 		append_change(writer, slot, thread->next_node,
-			      thread->next_state, thread->credit_ticks);
+			      thread->next_state, wait, thread->credit_ticks);
+	}
 	thread->next_node = FGT_NODE_NONE;
+}
+
+/* Edges and reason are of this tick. */
+static void forget_tick(struct fgt_writer *writer, uint32_t slot)
+{
+	writer->threads[slot].edge_count = 0;
+	fgt_ring_drop_wait(writer,
+			   fgt_ring_take_next_wait(writer, slot, false));
 }
 
 static void commit_changes(struct fgt_writer *writer)
@@ -420,8 +360,8 @@ static void commit_changes(struct fgt_writer *writer)
 		thread->is_changing = false;
 		if (thread->is_ending)
 			commit_end(writer, slot);
-		else if (thread->is_put_off) /* edges are of this tick */
-			thread->edge_count = 0;
+		else if (thread->is_put_off)
+			forget_tick(writer, slot);
 		else
 			commit_change(writer, slot);
 	}
@@ -438,7 +378,7 @@ static void append_key_frame(struct fgt_writer *writer)
 
 		if (!thread->is_logged)
 			fgt_log_append_change(writer, slot, thread->state,
-					      thread->node);
+					      thread->node, thread->wait);
 	}
 	/* Its size must not make the next one come sooner. */
 	writer->made.log_words = changed_words;
@@ -450,9 +390,7 @@ static void append_missed(struct fgt_writer *writer)
 
 	if (!missed)
 		return;
-	if (missed > FGT_WORD_MISSED_MAX)
-		missed = FGT_WORD_MISSED_MAX;
-	fgt_log_append(writer, fgt_word_of_missed(missed));
+	fgt_log_append(writer, fgt_word_of_count(FGT_WORD_MISSED, missed));
 	fgt_region_add(&writer->region.header->missed_ticks, missed);
 	writer->missed_ticks = 0;
 }
@@ -460,14 +398,14 @@ static void append_missed(struct fgt_writer *writer)
 void fgt_ring_tick_commit(struct fgt_ring *ring)
 {
 	struct fgt_writer *writer = &ring->writer;
-	uint64_t words = 2 + 5 * (uint64_t)writer->changing_count +
-			 writer->edge_word_count;
+	uint64_t words = 3 + 5 * (uint64_t)writer->changing_count +
+			 writer->edge_word_count + writer->wake_word_count;
 	uint64_t delta_ns = writer->now_ns - writer->last_ns;
 
 	if (!writer->is_tick_open)
 		return;
 	if (writer->opens_segment)
-		words += writer->live_count;
+		words += 2 * (uint64_t)writer->live_count;
 	fgt_log_make_room(writer, words);
 	if (writer->opens_segment) {
 		fgt_log_open_segment(writer);
@@ -476,6 +414,7 @@ void fgt_ring_tick_commit(struct fgt_ring *ring)
 	fgt_log_append(writer, fgt_word_of_tick(delta_ns, writer->periods));
 	append_missed(writer);
 	commit_changes(writer);
+	fgt_ring_commit_wakes(writer);
 	if (writer->opens_segment)
 		append_key_frame(writer);
 	for (uint32_t i = 0; i < writer->changing_count; i++)

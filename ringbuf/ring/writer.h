@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The writer's side of a ring: its private state, and its three parts: intern
+ * The writer's side of a ring: its private state, and its five parts: intern
  * (stacks, frames, images and their reference counts), log (segments and their
- * eviction), ring_tick (threads and ticks). One thread; must never wait for a
- * reader.
+ * eviction), ring_tick (threads and ticks), ring_edge, ring_wait (what threads
+ * wait for, and what wakes them). One thread; must never wait for a reader.
  */
 #ifndef FGT_RINGBUF_RING_WRITER_H
 #define FGT_RINGBUF_RING_WRITER_H
@@ -21,6 +21,11 @@
 /* EDGEs of a tick, for each thread on average. */
 #define FGT_WRITER_EDGE_WORDS 1u
 
+/* Words of a tick's wakes, for each thread on average; there are two for each,
+ * in one second no more than this part of the log's. */
+#define FGT_WRITER_WAKE_WORDS 2u
+#define FGT_WRITER_WAKE_SHARE 4
+
 /* Deeper stacks lose their middle: leaves room for the markers of the ring. */
 #define FGT_WRITER_DEPTH_MAX (FGT_STACK_DEPTH_MAX + 6)
 
@@ -36,11 +41,13 @@ enum fgt_thread_phase {
 struct fgt_writer_thread {
 	uint32_t node, next_node; /* next: to be committed */
 	uint32_t past_node; /* before that: see past_ticks */
+	uint32_t wait, next_wait; /* number + 1, reference held; 0: none */
 	uint16_t state, next_state, past_state;
 	uint16_t phase : 2; /* enum fgt_thread_phase */
 	uint16_t is_changing : 1, is_ending : 1;
 	uint16_t is_put_off : 1; /* not there at the tick that is open */
 	uint16_t is_logged : 1; /* in the tick that is being committed */
+	uint16_t has_next_wait : 1;
 	uint32_t edge_word; /* its first one, of fgt_writer.edge_words */
 	uint8_t edge_count : 7, is_on_first : 1;
 	uint8_t past_ticks; /* belong to the past; 0: none */
@@ -60,7 +67,7 @@ struct fgt_writer {
 	void *memory; /* of the tables below */
 	size_t len_bytes;
 
-	struct fgt_id_table nodes, frames, images, slots;
+	struct fgt_id_table nodes, frames, images, waits, wakers, slots;
 	struct fgt_writer_thread *threads;
 	uint32_t *live; /* slots of threads that exist */
 	uint32_t live_count;
@@ -68,6 +75,10 @@ struct fgt_writer {
 	uint32_t changing_count;
 	uint64_t *edge_words; /* EDGEs to commit, of all threads */
 	uint32_t edge_word_count;
+	/* WAKEs and WAKE_TIMEs to commit; the wakers' references are held. */
+	uint64_t *wake_words;
+	uint32_t wake_word_count;
+	uint64_t wakes_since_ns, wake_words_since; /* of the second */
 	uint32_t overflow_node;
 
 	uint64_t log_end; /* words logged since the ring began */
@@ -78,7 +89,7 @@ struct fgt_writer {
 	bool opens_segment; /* the tick that is open will */
 	uint64_t tick_count;
 	uint64_t now_ns, wall_ns, last_ns;
-	uint64_t missed_ticks; /* not yet logged */
+	uint64_t missed_ticks, lost_wakes; /* not yet logged */
 	uint32_t periods; /* that each tick stands for */
 };
 
@@ -93,6 +104,14 @@ struct fgt_ring {
 uint64_t fgt_intern_hash_node(const void *nodes, uint32_t id);
 uint64_t fgt_intern_hash_frame(const void *frames, uint32_t id);
 uint64_t fgt_intern_hash_image(const void *images, uint32_t id);
+uint64_t fgt_intern_hash_wait(const void *waits, uint32_t id);
+uint64_t fgt_intern_hash_waker(const void *wakers, uint32_t id);
+
+/* For tables whose entries are so many words. */
+uint64_t fgt_intern_hash_words(const uint64_t *words, size_t count);
+/* The entry that has these words, or FGT_ID_NONE. */
+uint32_t fgt_intern_find(const struct fgt_id_table *table, const fgt_word *rows,
+			 const uint64_t *words, size_t count, uint64_t hash);
 
 /* Pre-interns what must be there when nothing else fits. -ENOSPC. */
 int fgt_intern_init(struct fgt_writer *writer);
@@ -124,14 +143,38 @@ void fgt_log_make_room(struct fgt_writer *writer, uint64_t words);
 
 void fgt_log_open_segment(struct fgt_writer *writer);
 void fgt_log_append(struct fgt_writer *writer, uint64_t word);
+/* wait: number + 1; 0: none. */
 void fgt_log_append_change(struct fgt_writer *writer, uint32_t slot,
-			   uint32_t state, uint32_t node);
+			   uint32_t state, uint32_t node, uint32_t wait);
 /* Makes all that was appended visible as one tick. */
 void fgt_log_publish(struct fgt_writer *writer);
 
 /* ---- ring ------------------------------------------------------------- */
 
+/* The thread of a slot, NULL if there is none that lives on. */
+struct fgt_writer_thread *fgt_ring_find_thread(struct fgt_writer *writer,
+					       uint32_t slot);
+/* The thread is committed with this tick, though stack and state may stay. */
+void fgt_ring_touch(struct fgt_writer *writer, uint32_t slot);
 /* Drops a reference on a slot; the last one frees it. */
 void fgt_ring_drop_slot(struct fgt_writer *writer, uint32_t slot);
+
+/* ---- edge ------------------------------------------------------------- */
+
+/* All edges or none: some would show too much of what they are about. */
+void fgt_ring_append_edges(struct fgt_writer *writer, uint32_t slot);
+
+/* ---- wait ------------------------------------------------------------- */
+
+/* wait: number + 1; 0: none, no effect. */
+void fgt_ring_hold_wait(struct fgt_writer *writer, uint32_t wait);
+void fgt_ring_drop_wait(struct fgt_writer *writer, uint32_t wait);
+void fgt_ring_drop_waker(struct fgt_writer *writer, uint32_t waker);
+/* The reason of the thread's next stack and state, with its reference; what
+ * was set before this is forgotten. */
+uint32_t fgt_ring_take_next_wait(struct fgt_writer *writer, uint32_t slot,
+				 bool is_same);
+/* After all changes of the tick: logs its wakes, and how many were lost. */
+void fgt_ring_commit_wakes(struct fgt_writer *writer);
 
 #endif

@@ -31,6 +31,24 @@ static void must(bool is_true)
 		abort();
 }
 
+static void wait_and_wake(struct fgt_ring *ring, uint32_t slot, uint64_t tick,
+			  const struct fgt_frame *frames)
+{
+	const struct fgt_wait wait = { .kind = FGT_WAIT_FAULT,
+				       .address = tick / 9,
+				       .text = "some text" };
+	const struct fgt_wake_source waker = { .tid = (int32_t)tick % 5,
+					       .context = FGT_WAKE_TASK,
+					       .name = "waker",
+					       .frames = frames,
+					       .frame_count = 4 };
+
+	must(fgt_ring_set_wait(ring, slot, &wait) == 0);
+	must(fgt_ring_add_wake(ring, slot, tick * 10000000 - 5000, 7, &waker) ==
+	     0);
+	fgt_ring_lose_wakes(ring, tick % 2);
+}
+
 static struct fgt_ring *make_ring(void)
 {
 	const struct fgt_ring_options options = { .hz = 100,
@@ -59,6 +77,7 @@ static struct fgt_ring *make_ring(void)
 		fgt_ring_tick_begin(ring, tick * 10000000, tick * 10000000, 0);
 		must(fgt_ring_set(ring, slots[tick % 3], frames, 4,
 				  (uint32_t)tick % 2, 0) == 0);
+		wait_and_wake(ring, slots[tick % 3], tick, frames);
 		fgt_ring_tick_commit(ring);
 	}
 	return ring;

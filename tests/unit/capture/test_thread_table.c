@@ -2,7 +2,7 @@
 /*
  * The table of a target's threads, that of this very program.
  */
-#include "tests/unit/ringbuf/ring_kit.h"
+#include "tests/unit/ringbuf/ring/ring_kit.h"
 
 #include <fcntl.h>
 #include <pthread.h>

@@ -3,7 +3,7 @@
  * Edges of blocks: what a ring keeps of them, at what cost, and what becomes
  * of them in a cut and in a narrower slice.
  */
-#include "tests/unit/ringbuf/ring_kit.h"
+#include "tests/unit/ringbuf/ring/ring_kit.h"
 
 #include "ringbuf/slice/edge.h"
 #include "tests/unit/ringbuf/slice_fixture.h"

@@ -2,7 +2,7 @@
 /* A rate that is lowered on purpose: from the ring to the slice's weights. */
 #include "ringbuf/slice/pace.h"
 #include "ringbuf/slice/slice_codec.h"
-#include "tests/unit/ringbuf/ring_kit.h"
+#include "tests/unit/ringbuf/ring/ring_kit.h"
 #include "tests/unit/ringbuf/slice_fixture.h"
 
 /* Ticks at one pace; the time that the next one has. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The slice: its check, its look-ups, its symbols, and narrowing it. */
-#include "tests/unit/ringbuf/ring_kit.h"
+#include "tests/unit/ringbuf/ring/ring_kit.h"
 #include "tests/unit/ringbuf/slice_fixture.h"
 
 #include <math.h>

@@ -6,7 +6,7 @@
 #ifndef FGT_TESTS_RING_MODEL_H
 #define FGT_TESTS_RING_MODEL_H
 
-#include "tests/unit/ringbuf/ring_kit.h"
+#include "tests/unit/ringbuf/ring/ring_kit.h"
 
 #define MODEL_IMAGES	5
 #define MODEL_ALIVE_MAX 24

@@ -3,7 +3,7 @@
  * What a ring remembers of threads and stacks: lives, credit, markers, depth,
  * images and missed ticks.
  */
-#include "tests/unit/ringbuf/ring_kit.h"
+#include "tests/unit/ringbuf/ring/ring_kit.h"
 
 /* Ticks 1, 2, 3 … of a ring whose clock counts in periods. */
 static uint64_t at(uint64_t tick)

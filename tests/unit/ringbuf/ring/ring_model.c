@@ -2,7 +2,7 @@
 /*
  * Random actions on a ring and on the model beside it. For tests; one thread.
  */
-#include "tests/unit/ringbuf/ring_model.h"
+#include "tests/unit/ringbuf/ring/ring_model.h"
 
 #include <stdio.h>
 

@@ -96,7 +96,7 @@ static inline void kit_mark_stacks(const struct fgt_ring_slice *slice,
 				 slice->frames[i].frame.image - 1);
 }
 
-/* Checks that the slice is valid, and that its runs use everything in it. */
+/* Checks that the slice is valid, and that its runs and wakers use all of it. */
 static inline void kit_validate(const struct fgt_ring_slice *slice)
 {
 	bool *threads = calloc(slice->thread_count + 1, 1);
@@ -119,6 +119,10 @@ static inline void kit_validate(const struct fgt_ring_slice *slice)
 		state_count += !states[slice->runs[i].state];
 		states[slice->runs[i].state] = true;
 	}
+	for (uint32_t i = 0; i < slice->waker_count; i++)
+		if (slice->wakers[i].stack != FGT_NODE_NONE)
+			kit_mark(nodes, slice->node_count,
+				 slice->wakers[i].stack);
 	assert_int_equal(state_count, slice->state_count);
 	kit_mark_stacks(slice, nodes, frames, images);
 	kit_assert_all(threads, slice->thread_count);

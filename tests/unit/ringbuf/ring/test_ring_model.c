@@ -4,7 +4,7 @@
  * everything; every cut is compared with it tick by tick and frame by frame.
  * FGT_TEST_SEED repeats the run that a failure printed.
  */
-#include "tests/unit/ringbuf/ring_model.h"
+#include "tests/unit/ringbuf/ring/ring_model.h"
 
 #include <stdio.h>
 #include <time.h>

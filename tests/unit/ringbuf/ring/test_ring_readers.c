@@ -4,7 +4,7 @@
  * time. Every frame holds its tick and thread, so that a slice mixed from two
  * laps is found. Made for the thread sanitizer (preset tsan).
  */
-#include "tests/unit/ringbuf/ring_kit.h"
+#include "tests/unit/ringbuf/ring/ring_kit.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -3,7 +3,7 @@
  * Bounds of the ring: memory under three million stacks, a writer that is
  * killed, regions that are broken or none at all, tables that are full.
  */
-#include "tests/unit/ringbuf/ring_kit.h"
+#include "tests/unit/ringbuf/ring/ring_kit.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -244,6 +244,28 @@ static void copy_done(struct copy *copy)
 	close(copy->fd);
 }
 
+static void wait_and_wake(struct fgt_ring *ring, uint32_t slot, uint64_t tick,
+			  const struct fgt_frame *frames)
+{
+	const struct fgt_wait wait = { .kind = tick % FGT_WAIT_KINDS,
+				       .address = tick / 9,
+				       .text = "some text" };
+	const struct fgt_wake_source waker = { .tid = (int32_t)tick % 5,
+					       .context = tick % 3,
+					       .name = "waker",
+					       .frames = frames + 2,
+					       .frame_count = tick % 3 };
+
+	if (tick % 3 == 0)
+		assert_int_equal(fgt_ring_set_wait(ring, slot, &wait), 0);
+	if (tick % 7 == 0)
+		assert_int_equal(fgt_ring_add_wake(ring, slot,
+						   tick * PERIOD_NS - 1000, 9,
+						   &waker),
+				 0);
+	fgt_ring_lose_wakes(ring, tick % 2);
+}
+
 static struct fgt_ring *filled_ring(void)
 {
 	struct fgt_ring *ring = shared_ring();
@@ -261,6 +283,7 @@ static struct fgt_ring *filled_ring(void)
 			frames[2].address = tick % 5;
 			fgt_ring_set(ring, slots[i], frames, 5, i,
 				     tick % 11 ? 0 : i);
+			wait_and_wake(ring, slots[i], tick, frames);
 		}
 		fgt_ring_tick_commit(ring);
 	}

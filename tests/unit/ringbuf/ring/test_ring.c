@@ -3,7 +3,7 @@
  * The ring as callers see it, with a clock moved by hand; has the properties
  * that the tests of sentry-go and of Go's flight recorder check.
  */
-#include "tests/unit/ringbuf/ring_kit.h"
+#include "tests/unit/ringbuf/ring/ring_kit.h"
 
 /* Fault T4. 100 ticks before, then exactly as many as the ring keeps. */
 static void overfull_ring_yields_its_last_ticks_only(void **state)
