@@ -6,6 +6,8 @@
 
 #include <stdio.h>
 
+#include "ringbuf/base/array.h"
+
 static uint64_t next_random(struct model *model)
 {
 	/* xorshift64*: good enough, and the same everywhere. */
@@ -37,13 +39,39 @@ uint32_t model_frames(const uint32_t *images, uint64_t key,
 	return depth;
 }
 
+void model_wait(uint64_t key, struct fgt_wait *ret_wait)
+{
+	*ret_wait = (struct fgt_wait){ .kind = key % FGT_WAIT_KINDS,
+				       .owner_tid = (int32_t)(key % 99),
+				       .address = key << 3,
+				       .timeout_ns = key * 1000,
+				       .number = (int32_t)(key % 7) - 1 };
+	snprintf(ret_wait->text, sizeof(ret_wait->text), "w%llu",
+		 (unsigned long long)key);
+}
+
+void model_waker(uint64_t key, struct fgt_wake_source *ret_waker)
+{
+	ret_waker->pid = (int32_t)(key % 5);
+	ret_waker->tid = (int32_t)(key & INT32_MAX);
+	ret_waker->context = key % FGT_WAKE_CONTEXTS;
+	snprintf(ret_waker->name, sizeof(ret_waker->name), "k%u",
+		 (uint32_t)(key % 1000));
+}
+
 /* ---- Actions ---------------------------------------------------------- */
+
+static bool is_same_stack(const struct model_value *left,
+			  const struct model_value *right)
+{
+	return left->key == right->key && left->state == right->state &&
+	       left->marker == right->marker;
+}
 
 bool model_is_same(const struct model_value *left,
 		   const struct model_value *right)
 {
-	return left->key == right->key && left->state == right->state &&
-	       left->marker == right->marker;
+	return is_same_stack(left, right) && left->wait == right->wait;
 }
 
 static void put_value(struct model_thread *thread, uint32_t tick,
@@ -107,6 +135,15 @@ static void turn_to(struct model *model, struct model_thread *thread,
 	thread->now = *value;
 }
 
+/* Without a reason, unless it is what the thread does anyway. */
+static void turn_to_past(struct model *model, struct model_thread *thread)
+{
+	if (thread->past_ticks && !thread->is_new &&
+	    !is_same_stack(&thread->now, &thread->past))
+		turn_to(model, thread, &thread->past, thread->past_ticks);
+	thread->past_ticks = 0;
+}
+
 static void end_thread(struct model *model)
 {
 	struct model_thread *thread;
@@ -117,8 +154,7 @@ static void end_thread(struct model *model)
 	at = (uint32_t)model_random(model, model->alive_count);
 	thread = &model->threads[model->alive[at]];
 	assert_int_equal(fgt_ring_thread_end(model->ring, thread->slot), 0);
-	if (thread->past_ticks && !thread->is_new)
-		turn_to(model, thread, &thread->past, thread->past_ticks);
+	turn_to_past(model, thread);
 	thread->last_tick = model->tick_count; /* not in this one any more */
 	model->alive[at] = model->alive[--model->alive_count];
 }
@@ -132,6 +168,7 @@ static void change_thread(struct model *model, struct model_thread *thread)
 	if (model->plan->has_credit && !model_random(model, 4))
 		credit = (uint32_t)model_random(
 			model, model_random(model, 8) ? 6 : 400);
+	value.wait = 0;
 	value.state = (uint32_t)model_random(model, 3) * 64;
 	if (kind < 2) {
 		if (kind)
@@ -187,6 +224,75 @@ static void set_pasts(struct model *model)
 			set_past(model, &model->threads[model->alive[i]]);
 }
 
+static void set_wait(struct model *model, struct model_thread *thread)
+{
+	struct fgt_wait wait;
+
+	thread->next_wait = 1 + model_random(model, model->plan->waits);
+	thread->has_next_wait = true;
+	thread->is_put_off = false;
+	model_wait(thread->next_wait, &wait);
+	assert_int_equal(fgt_ring_set_wait(model->ring, thread->slot, &wait),
+			 0);
+	model->actions++;
+}
+
+static void set_waits(struct model *model)
+{
+	for (uint32_t i = 0; i < model->alive_count; i++)
+		while (!model_random(model, 5))
+			set_wait(model, &model->threads[model->alive[i]]);
+}
+
+static void add_wake(struct model *model, uint32_t thread)
+{
+	struct model_tick *tick = &model->ticks[model->tick_count];
+	uint64_t before_ns = model_random(model, model->plan->step_ns * 2);
+	struct fgt_frame frames[MODEL_DEPTH_MAX];
+	struct fgt_wake_source waker = { .frames = frames };
+	struct model_wake wake = {
+		.at_ns = before_ns < tick->mono_ns ? tick->mono_ns - before_ns
+						   : 0,
+		.key = 1 + model_random(model, model->plan->wakers),
+		.thread = thread,
+		.tick = model->tick_count,
+		.delay_us = model_random(model, 4)
+				    ? (uint32_t)model_random(model, 1u << 28)
+				    : FGT_WAKE_DELAY_UNKNOWN,
+	};
+	int error;
+
+	if (wake.delay_us == (1u << 28) - 1)
+		wake.delay_us--;
+	model_waker(wake.key, &waker);
+	waker.frame_count = model_frames(model->images, wake.key, frames);
+	error = fgt_ring_add_wake(model->ring, model->threads[thread].slot,
+				  wake.at_ns, wake.delay_us, &waker);
+	model->actions++;
+	if (error) {
+		assert_int_equal(error, -ENOSPC);
+		assert_false(model->plan->has_room);
+		tick->lost_wakes++;
+		return;
+	}
+	assert_int_equal(FGT_ARRAY_GROW(model->wakes, model->wake_count,
+					model->wake_capacity),
+			 0);
+	model->wakes[model->wake_count++] = wake;
+}
+
+static void add_wakes(struct model *model)
+{
+	uint32_t lost =
+		model_random(model, 9) ? 0 : (uint32_t)model_random(model, 100);
+
+	for (uint32_t i = 0; i < model->alive_count; i++)
+		while (!model_random(model, 8))
+			add_wake(model, model->alive[i]);
+	fgt_ring_lose_wakes(model->ring, lost);
+	model->ticks[model->tick_count].lost_wakes += lost;
+}
+
 static void put_off(struct model *model)
 {
 	for (uint32_t i = 0; i < model->alive_count; i++) {
@@ -208,17 +314,23 @@ static void commit_thread(struct model *model, struct model_thread *thread)
 
 	if (thread->is_put_off && !thread->is_changing && !thread->past_ticks) {
 		thread->first_tick = tick + 1;
+		thread->has_next_wait = false;
 		return;
 	}
 	thread->is_put_off = false;
 	if (!thread->is_changing)
 		thread->next = thread->now;
-	if (thread->past_ticks && !thread->is_new)
-		turn_to(model, thread, &thread->past, thread->past_ticks);
+	turn_to_past(model, thread);
+	thread->next.wait = thread->has_next_wait ? thread->next_wait
+			    : is_same_stack(&thread->now, &thread->next)
+				    ? thread->now.wait
+				    : 0;
+	if (!fgt_state_is_blocked(thread->next.state))
+		thread->next.wait = 0;
+	thread->has_next_wait = false;
 	turn_to(model, thread, &thread->next,
 		thread->is_changing ? thread->credit : 0);
 	thread->is_changing = false;
-	thread->past_ticks = 0;
 	thread->is_new = false;
 	put_value(thread, tick, thread->now);
 }
@@ -254,13 +366,16 @@ void model_tick(struct model *model)
 		tick->mono_ns = tick[-1].mono_ns + 1;
 	fgt_ring_tick_begin(model->ring, mono_ns, tick->wall_ns, tick->missed);
 	set_pasts(model);
+	set_waits(model);
 	while (!model_random(model, model->plan->churn))
 		model_random(model, 2) ? add_thread(model) : end_thread(model);
 	for (uint32_t i = 0; i < model->alive_count; i++)
 		while (!model_random(model, 3))
 			change_thread(model, &model->threads[model->alive[i]]);
 	set_pasts(model);
+	set_waits(model);
 	put_off(model);
+	add_wakes(model);
 	fgt_ring_tick_commit(model->ring);
 	for (uint32_t i = 0; i < model->alive_count; i++)
 		commit_thread(model, &model->threads[model->alive[i]]);
@@ -289,6 +404,7 @@ void model_done(struct model *model)
 	for (uint32_t i = 0; i < model->thread_count; i++)
 		free(model->threads[i].values);
 	free(model->threads);
+	free(model->wakes);
 	free(model->ticks);
 	fgt_ring_free(model->ring);
 }

@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "ringbuf/base/array.h"
+
 /* ---- Comparison ------------------------------------------------------- */
 
 static void compare_frame(const struct model *model,
@@ -72,8 +74,32 @@ static void compare_stack(const struct model *model,
 	assert_int_equal(node, FGT_NODE_NONE);
 }
 
+/* Stacks without room are one, which keeps its reason. */
+static void compare_wait(struct model *model,
+			 const struct fgt_ring_slice *slice,
+			 const struct fgt_run *run, uint64_t key)
+{
+	const struct fgt_slice_wait *have;
+	struct fgt_wait want;
+
+	if (!model->plan->has_room && is_overflow(slice, run->stack))
+		return;
+	assert_int_equal(run->wait != 0, key != 0);
+	if (!key)
+		return;
+	model_wait(key, &want);
+	have = &slice->waits[run->wait - 1];
+	assert_int_equal(have->kind, want.kind);
+	assert_int_equal(have->owner_tid, want.owner_tid);
+	assert_int_equal(have->address, want.address);
+	assert_int_equal(have->timeout_ns, want.timeout_ns);
+	assert_int_equal(have->number, want.number);
+	assert_string_equal(fgt_slice_string(slice, have->text), want.text);
+	model->compared_waits++;
+}
+
 /* Each tick of each run; returns how many there are. */
-static uint64_t compare_run(const struct model *model,
+static uint64_t compare_run(struct model *model,
 			    const struct fgt_ring_slice *slice, uint32_t base,
 			    const struct fgt_run *run)
 {
@@ -94,6 +120,7 @@ static uint64_t compare_run(const struct model *model,
 		assert_true(tick < thread->last_tick);
 		value = &thread->values[tick - thread->first_tick];
 		assert_int_equal(run->state, value->state);
+		compare_wait(model, slice, run, value->wait);
 		if (!i || !model_is_same(value, value - 1))
 			compare_stack(model, slice, run->stack, value);
 	}
@@ -117,6 +144,106 @@ static uint64_t count_samples(const struct model *model, uint32_t base,
 		samples += first < last ? last - first : 0;
 	}
 	return samples;
+}
+
+/* Its samples in [base, base + count). */
+static bool is_thread_there(const struct model *model, uint32_t index,
+			    uint32_t base, uint32_t count)
+{
+	const struct model_thread *thread = &model->threads[index];
+	uint32_t first = thread->first_tick > base ? thread->first_tick : base;
+
+	return first < thread->last_tick && first < base + count;
+}
+
+static int compare_model_wakes(const void *left, const void *right)
+{
+	const struct model_wake *a = left, *b = right;
+
+	if (a->thread != b->thread)
+		return a->thread < b->thread ? -1 : 1;
+	if (a->at_ns != b->at_ns)
+		return a->at_ns < b->at_ns ? -1 : 1;
+	if (a->key != b->key)
+		return a->key < b->key ? -1 : 1;
+	return a->delay_us < b->delay_us ? -1 : a->delay_us > b->delay_us;
+}
+
+/* Those that the slice must have, in another order. */
+static struct model_wake *wanted_wakes(const struct model *model, uint32_t base,
+				       uint32_t count, uint32_t *ret_count)
+{
+	uint32_t first = (uint32_t)FGT_ARRAY_BISECT(
+		i, model->wake_count, model->wakes[i].tick < base);
+	struct model_wake *wanted =
+		calloc(model->wake_count - first + 1, sizeof(*wanted));
+
+	assert_non_null(wanted);
+	*ret_count = 0;
+	for (uint32_t i = first; i < model->wake_count; i++) {
+		const struct model_wake *wake = &model->wakes[i];
+
+		if (wake->tick < base + count &&
+		    wake->at_ns >= model->ticks[base].mono_ns &&
+		    /* Else it was put off. */
+		    wake->tick >= model->threads[wake->thread].first_tick &&
+		    is_thread_there(model, wake->thread, base, count))
+			wanted[(*ret_count)++] = *wake;
+	}
+	FGT_ARRAY_SORT(wanted, *ret_count, compare_model_wakes);
+	return wanted;
+}
+
+static void compare_wakers(const struct model *model,
+			   const struct fgt_ring_slice *slice, uint32_t index,
+			   uint64_t key)
+{
+	const struct fgt_slice_waker *have = &slice->wakers[index];
+	const struct model_value value = { .key = key };
+	struct fgt_wake_source want;
+
+	model_waker(key, &want);
+	assert_int_equal(have->pid, want.pid);
+	assert_int_equal(have->tid, want.tid);
+	assert_int_equal(have->context, want.context);
+	assert_string_equal(fgt_slice_string(slice, have->name), want.name);
+	compare_stack(model, slice, have->stack, &value);
+}
+
+static void compare_wakes(struct model *model,
+			  const struct fgt_ring_slice *slice, uint32_t base)
+{
+	uint32_t count;
+	struct model_wake *wanted =
+		wanted_wakes(model, base, slice->tick_count, &count);
+	struct model_wake *found = calloc(count + 1, sizeof(*found));
+	uint64_t lost = 0;
+
+	assert_non_null(found);
+	assert_int_equal(slice->wake_count, count);
+	for (uint32_t i = 0; i < count; i++) {
+		const struct fgt_slice_wake *wake = &slice->wakes[i];
+
+		found[i] = (struct model_wake){
+			.at_ns = wake->at_ns,
+			.key = (uint64_t)slice->wakers[wake->waker].tid,
+			.thread = (uint32_t)slice->threads[wake->thread]
+					  .start_time,
+			.tick = wake->waker,
+			.delay_us = wake->delay_us,
+		};
+	}
+	FGT_ARRAY_SORT(found, count, compare_model_wakes);
+	for (uint32_t i = 0; i < count; i++) {
+		assert_int_equal(compare_model_wakes(&found[i], &wanted[i]), 0);
+		compare_wakers(model, slice, found[i].tick, wanted[i].key);
+	}
+	for (uint32_t i = 1; i < slice->tick_count; i++)
+		lost += model->ticks[base + i].lost_wakes;
+	assert_int_equal(slice->lost_wakes, lost);
+	model->compared_wakes += count;
+	free(wanted);
+	free(found);
 }
 
 static void compare_times(const struct model *model,
@@ -211,6 +338,7 @@ static void cut_and_compare(struct model *model)
 	kit_validate(slice);
 	assert_int_equal(slice->tick_count, end - base);
 	compare_times(model, slice, base);
+	compare_wakes(model, slice, base);
 	for (uint32_t i = 0; i < slice->run_count; i++)
 		samples += compare_run(model, slice, base, &slice->runs[i]);
 	assert_int_equal(samples, count_samples(model, base, end - base));
@@ -237,10 +365,16 @@ static void run_plan(const struct model_plan *plan, uint64_t seed)
 	fgt_ring_get_stats(model.ring, &stats);
 	assert_int_equal(stats.ticks, plan->ticks);
 	assert_int_equal(stats.evicted_ticks > 0, !plan->has_room);
-	print_message("%llu actions, %llu cuts, %llu samples compared\n",
+	assert_int_equal(stats.lost_waits, 0);
+	assert_true(model.compared_waits > 1000);
+	assert_true(model.compared_wakes > 1000);
+	print_message("%llu actions, %llu cuts, %llu samples compared, "
+		      "%llu waits, %llu wake-ups\n",
 		      (unsigned long long)model.actions,
 		      (unsigned long long)model.cuts,
-		      (unsigned long long)model.compared);
+		      (unsigned long long)model.compared,
+		      (unsigned long long)model.compared_waits,
+		      (unsigned long long)model.compared_wakes);
 	model_done(&model);
 }
 
@@ -251,6 +385,8 @@ static const struct model_plan roomy = {
 	.size_bytes = 8 << 20,
 	.ticks = 60000,
 	.keys = 60,
+	.waits = 1 << 20, /* new ones all the time */
+	.wakers = 1 << 20,
 	.churn = 10,
 	.has_credit = true,
 	.has_room = true,
@@ -264,6 +400,8 @@ static const struct model_plan tight = {
 	.size_bytes = 1 << 20,
 	.ticks = 60000,
 	.keys = (uint64_t)1 << 40,
+	.waits = 200, /* credit needs that each has room */
+	.wakers = 3000,
 	.churn = 4,
 	.has_credit = true,
 	.step_ns = 1000000,
@@ -276,6 +414,8 @@ static const struct model_plan slow = {
 	.size_bytes = 4 << 20,
 	.ticks = 60000,
 	.keys = 2000,
+	.waits = 1 << 20,
+	.wakers = 1 << 20,
 	.churn = 3,
 	.has_credit = true,
 	.has_room = true,

@@ -30,7 +30,7 @@ struct scene {
 	struct fgt_ring *ring;
 	uint32_t busy;
 	uint64_t stacks; /* of a thread, before they repeat */
-	_Atomic uint64_t cuts, lapped_cuts, again;
+	_Atomic uint64_t cuts, lapped_cuts, again, waits, wakes;
 	_Atomic bool is_over, has_fault;
 	uint32_t images[BUSY_MAX + LAZY];
 };
@@ -60,6 +60,31 @@ static void set_stack(struct scene *scene, uint32_t slot, uint64_t key,
 		};
 	error = fgt_ring_set(scene->ring, slot, frames, DEPTH, thread, 0);
 	assert_int_equal(error, 0);
+}
+
+/* What has no room is left out: most of it, where keys do not repeat. */
+static void set_wait(struct scene *scene, uint32_t slot, uint64_t key,
+		     uint32_t thread)
+{
+	struct fgt_wait wait = { .kind = FGT_WAIT_MUTEX,
+				 .address = address_of(key, thread, 0) };
+
+	snprintf(wait.text, sizeof(wait.text), "%llx",
+		 (unsigned long long)wait.address);
+	assert_int_equal(fgt_ring_set_wait(scene->ring, slot, &wait), 0);
+}
+
+static void add_wake(struct scene *scene, uint32_t slot, uint64_t tick)
+{
+	const struct fgt_frame frames[] = { { .address = tick << 20 | 1 },
+					    { .address = 2 } };
+	const struct fgt_wake_source waker = { .tid = (int32_t)tick,
+					       .frames = frames,
+					       .frame_count = 2 };
+	int error = fgt_ring_add_wake(scene->ring, slot, tick * PERIOD_NS,
+				      (uint32_t)tick, &waker);
+
+	assert_true(!error || error == -ENOSPC);
 }
 
 static void add_images(struct scene *scene)
@@ -95,8 +120,11 @@ static void write_ticks(struct scene *scene)
 	for (uint64_t tick = 1;
 	     tick < TICKS_MAX && !atomic_load(&scene->has_fault); tick++) {
 		fgt_ring_tick_begin(scene->ring, tick * PERIOD_NS, tick, 0);
-		for (uint32_t i = 0; i < scene->busy; i++)
+		for (uint32_t i = 0; i < scene->busy; i++) {
 			set_stack(scene, slots[i], tick % scene->stacks, i);
+			set_wait(scene, slots[i], tick % scene->stacks, i);
+		}
+		add_wake(scene, slots[tick % scene->busy], tick);
 		for (uint32_t i = 0; i < LAZY; i++)
 			if (tick % LAZY_TICKS == i || tick == 1)
 				set_stack(scene, slots[scene->busy + i], tick,
@@ -133,6 +161,39 @@ static const char *check_short_lived(const struct fgt_ring_slice *slice,
 	return NULL;
 }
 
+static const char *check_wait(const struct fgt_ring_slice *slice,
+			      const struct fgt_run *run)
+{
+	const struct fgt_slice_wait *wait = &slice->waits[run->wait - 1];
+	char text[32];
+
+	if (wait->kind != FGT_WAIT_MUTEX ||
+	    wait->address != kit_leaf(slice, run))
+		return "reason of another tick";
+	snprintf(text, sizeof(text), "%llx", (unsigned long long)wait->address);
+	return strcmp(text, fgt_slice_string(slice, wait->text)) == 0
+		       ? NULL
+		       : "text of another reason";
+}
+
+static const char *check_wake(const struct scene *scene,
+			      const struct fgt_ring_slice *slice,
+			      const struct fgt_slice_wake *wake)
+{
+	const struct fgt_slice_waker *waker = &slice->wakers[wake->waker];
+	const struct fgt_run stack = { .stack = waker->stack };
+	uint64_t tick = wake->at_ns / PERIOD_NS;
+
+	if (wake->delay_us != tick || (uint64_t)waker->tid != tick)
+		return "waker of another tick";
+	if ((uint64_t)slice->threads[wake->thread].tid !=
+	    tick % scene->busy + 1)
+		return "wake-up of another thread";
+	return kit_leaf(slice, &stack) == (tick << 20 | 1)
+		       ? NULL
+		       : "stack of another waker";
+}
+
 static const char *check_run(const struct scene *scene,
 			     const struct fgt_ring_slice *slice,
 			     const struct fgt_run *run, uint64_t first_tick)
@@ -167,10 +228,10 @@ static const char *check_run(const struct scene *scene,
 	}
 	if (level != DEPTH || run->state != thread)
 		return "depth or state of another stack";
-	return NULL;
+	return run->wait ? check_wait(slice, run) : NULL;
 }
 
-static const char *check_slice(const struct scene *scene,
+static const char *check_slice(struct scene *scene,
 			       const struct fgt_ring_slice *slice)
 {
 	uint64_t first_tick = slice->tick_ns[0] / PERIOD_NS;
@@ -187,6 +248,10 @@ static const char *check_slice(const struct scene *scene,
 			return "anchor of another second";
 	for (uint32_t i = 0; i < slice->run_count && !fault; i++)
 		fault = check_run(scene, slice, &slice->runs[i], first_tick);
+	for (uint32_t i = 0; i < slice->wake_count && !fault; i++)
+		fault = check_wake(scene, slice, &slice->wakes[i]);
+	atomic_fetch_add(&scene->waits, slice->wait_count);
+	atomic_fetch_add(&scene->wakes, slice->wake_count);
 	return fault;
 }
 
@@ -260,6 +325,7 @@ static void run_scene(uint32_t busy, uint64_t stacks)
 			fail_msg("%s", readers[i].fault);
 	assert_true(scene.cuts >= CUTS_WANTED);
 	assert_true(scene.lapped_cuts > 0);
+	assert_true(scene.waits > 0 && scene.wakes > 0);
 	assert_int_equal(stats.overflows, 0);
 	fgt_ring_free(scene.ring);
 }
