@@ -5,6 +5,7 @@ test_spool.py BUILD [GROUP…]; FGT_TESTS_SOAK=1: 1,000 kills."""
 import collections
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -178,18 +179,46 @@ def one_that_is_down_delays_no_other(checks, bench):
     up.close()
 
 
+class FailsAtRandom:
+    """Takes what is sent, or does not; answers it, or does not."""
+
+    def __init__(self, seed):
+        self.random = random.Random(seed)
+
+    def __call__(self, request, connection):
+        time.sleep(self.random.choice((0, 0, 0.02, 0.2)))
+        script = self.random.choice(
+            (accept, accept, fixed(503), sentry_server.no_answer,
+             sentry_server.half_a_head, sentry_server.half_a_body))
+        return script(request, connection)
+
+
+def ids_of_spans(envelopes):
+    """{root span of a transaction: ids under which it arrived}."""
+    found = collections.defaultdict(set)
+    for envelope in envelopes:
+        if envelope.transaction:
+            found[envelope.trace()["span_id"]].add(
+                envelope.header["event_id"])
+    return found
+
+
 def killed_at_any_time(checks, bench):
-    """kill -9 of the agent while a server is up, then down, then up."""
-    server = SentryServer(created)
+    """kill -9 of the agent with deliveries on their way to a server that fails
+    at random."""
+    seed = int(os.environ.get("FGT_TESTS_SEED", time.time_ns() % 10**6))
+    print(f"# FGT_TESTS_SEED={seed}", flush=True)
+    chance = random.Random(seed)
+    server = SentryServer(FailsAtRandom(seed))
     daemon = Daemon(bench, "kills", config(
         bench, "kills", [dsn_entry(bench, "kills", server)]))
     program = Program(bench, mode="agent", socket=daemon.socket, **EVERY)
     seen = collections.Counter()
     spooled = set()
-    for number in range(KILLS):
-        server.script = accept if number % 3 else sentry_server.no_answer
-        transaction(program, 10)
-        time.sleep((number * 37 % 101) / 200)  # until some point of its way
+    for _ in range(KILLS):
+        for _ in range(chance.randint(1, 3)):
+            transaction(program, 10)
+        time.sleep(chance.uniform(0, 0.5))  # until some point of their way
         daemon.end(signal.SIGKILL)
         spooled |= set(listed_ids(bench, "kills"))
         daemon.start()
@@ -202,8 +231,14 @@ def killed_at_any_time(checks, bench):
         seen[request.event_id()] += 1
     checks.ok("everything that was in the spool arrived",
               spooled <= set(seen), spooled - set(seen))
-    wrong = [Envelope(bench, request.envelope()).wrong
-             for request in server.requests]
+    envelopes = [Envelope(bench, request.envelope())
+                 for request in server.requests]
+    wrong = [envelope.wrong for envelope in envelopes]
+    spans = ids_of_spans(envelopes)
+    print(f"# {len(server.requests)} requests of {len(seen)} deliveries, "
+          f"{len(spooled)} of them seen in the spool after a kill")
+    checks.ok("nothing arrived under two ids", spans and all(
+        len(ids) == 1 for ids in spans.values()), spans)
     checks.ok("nothing arrived damaged", not any(wrong) and not
               os.path.exists(os.path.join(spool_of(bench, "kills"), "bad")),
               [text for text in wrong if text][:3])
