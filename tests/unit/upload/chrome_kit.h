@@ -42,15 +42,35 @@ static inline const char *event_line(const char *line,
 	return buffer;
 }
 
+/* X's that have not ended yet: those of one change end at once. */
+struct whole_events {
+	char names[FGT_SLICE_DEPTH_MAX][200];
+	double end_us;
+	int count;
+};
+
+static inline void put_ends(struct whole_events *whole, double ts, char *events,
+			    size_t size)
+{
+	while (whole->count && (ts < 0 || whole->end_us <= ts)) {
+		size_t at = strlen(events);
+
+		snprintf(events + at, size - at, "|E %s %.3f",
+			 whole->names[--whole->count], whole->end_us / 1000);
+	}
+}
+
 /* The B, E and X lines as "B name ts|E name ts|…", an X as a B and an E; tracks
  * of tid 0: all. */
 static inline void summarise(const char *json, int only_tid, char *events,
 			     size_t size)
 {
+	static struct whole_events whole;
 	const char *line = json;
-	size_t at = 0;
+	size_t at;
 
 	events[0] = 0;
+	whole.count = 0;
 	while ((line = strstr(line, "\n{\"name\":\""))) {
 		char name[200], phase, buffer[EVENT_LINE_MAX];
 		double ts, dur;
@@ -66,15 +86,17 @@ static inline void summarise(const char *json, int only_tid, char *events,
 			continue;
 		assert_int_equal(pid, 4242);
 		assert_int_equal(phase == 'X', found == 6);
-		at += (size_t)snprintf(
-			events + at, size - at, "%s%c %s %.3f", at ? "|" : "",
-			phase == 'X' ? 'B' : phase, name, ts / 1000);
-		if (phase == 'X')
-			at += (size_t)snprintf(events + at, size - at,
-					       "|E %s %.3f", name,
-					       (ts + dur) / 1000);
-		assert_true(at < size);
+		put_ends(&whole, ts, events, size);
+		at = strlen(events);
+		snprintf(events + at, size - at, "%s%c %s %.3f", at ? "|" : "",
+			 phase == 'X' ? 'B' : phase, name, ts / 1000);
+		assert_true(strlen(events) + 256 < size);
+		if (phase != 'X')
+			continue;
+		whole.end_us = ts + dur;
+		snprintf(whole.names[whole.count++], sizeof(name), "%s", name);
 	}
+	put_ends(&whole, -1, events, size);
 }
 
 static inline void assert_events(struct fgt_ring_slice *slice,

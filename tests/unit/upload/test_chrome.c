@@ -211,16 +211,40 @@ static void same_name_never_closes_and_opens_at_one_instant(void **state)
 
 static void the_earlier_instant_is_one_nanosecond_away(void **state)
 {
-	const char *const stacks[] = { "main;x;y", "main;y", NULL };
+	const char *const stacks[] = { "main;x", "main;x;y", "main;y", NULL };
 	struct fgt_ring_slice *slice = one_thread(stacks);
 	struct fixture_buffer buffer = write_chrome(slice, FGT_STATE_FRAMES_NO);
 
 	(void)state;
 	assert_non_null(strstr(buffer.bytes,
 			       "{\"name\":\"x\",\"ph\":\"E\",\"pid\":4242,"
-			       "\"tid\":4242,\"ts\":4999.999},\n"
+			       "\"tid\":4242,\"ts\":14999.999},\n"
 			       "{\"name\":\"y\",\"ph\":\"X\",\"pid\":4242,"
-			       "\"tid\":4242,\"ts\":5000.001,\"dur\":"));
+			       "\"tid\":4242,\"ts\":15000.001,\"dur\":"));
+	fixture_buffer_done(&buffer);
+	fgt_ring_slice_free(slice);
+}
+
+/* Of three levels that come and go together each is one event. */
+static void levels_of_one_change_are_one_event_each(void **state)
+{
+	const char *const stacks[] = { "main", "main;x;y;z", "main", NULL };
+	struct fgt_ring_slice *slice = one_thread(stacks);
+	struct fixture_buffer buffer = write_chrome(slice, FGT_STATE_FRAMES_NO);
+
+	(void)state;
+	assert_non_null(strstr(
+		buffer.bytes,
+		"{\"name\":\"main\",\"ph\":\"B\",\"pid\":4242,\"tid\":4242,"
+		"\"ts\":0.000},\n"
+		"{\"name\":\"x\",\"ph\":\"X\",\"pid\":4242,\"tid\":4242,"
+		"\"ts\":5000.001,\"dur\":9999.998},\n"
+		"{\"name\":\"y\",\"ph\":\"X\",\"pid\":4242,\"tid\":4242,"
+		"\"ts\":5000.001,\"dur\":9999.998},\n"
+		"{\"name\":\"z\",\"ph\":\"X\",\"pid\":4242,\"tid\":4242,"
+		"\"ts\":5000.001,\"dur\":9999.998},\n"
+		"{\"name\":\"main\",\"ph\":\"E\",\"pid\":4242,\"tid\":4242,"
+		"\"ts\":30000.000}\n"));
 	fixture_buffer_done(&buffer);
 	fgt_ring_slice_free(slice);
 }
@@ -267,9 +291,9 @@ static void deep_stacks_lose_their_middle_and_have_a_marker(void **state)
 	fixture_thread(slice, 4242, "main");
 	fixture_run(slice, 0, 0, 2, node, FGT_STATE_RUNNING);
 	buffer = write_chrome(slice, FGT_STATE_FRAMES_ROOT);
-	for (const char *c = buffer.bytes; (c = strstr(c, "\"ph\":\"B\"")); c++)
+	for (const char *c = buffer.bytes; (c = strstr(c, "\"ph\":\"X\"")); c++)
 		begins++;
-	assert_int_equal(begins, 499); /* and the leaf's X */
+	assert_int_equal(begins, 500);
 	assert_non_null(strstr(buffer.bytes, "\"level_0\""));
 	assert_non_null(strstr(buffer.bytes, "\"level_1031\""));
 	assert_null(strstr(buffer.bytes, "\"level_300\""));
@@ -343,6 +367,7 @@ int main(void)
 		cmocka_unit_test(
 			same_name_never_closes_and_opens_at_one_instant),
 		cmocka_unit_test(the_earlier_instant_is_one_nanosecond_away),
+		cmocka_unit_test(levels_of_one_change_are_one_event_each),
 		cmocka_unit_test(
 			names_that_select_devtools_in_speedscope_are_changed),
 		cmocka_unit_test(runs_without_a_stack_have_a_marker),

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes what threads did as nested events. A level that has nothing above it
- * from its begin to its end is one X, all others are a B and an E. At each
- * change the levels that end come first, from the leaf upward, then the B's
- * from the root downward, at the same ts. A gap closes the stack. None has args
- * or cat. Runs in any thread; must not hold more than four stacks.
+ * Writes what threads did as nested events. A level that begins with one change
+ * and ends with the next one is an X, all others are a B and an E. At each change
+ * the X's come first, from the root downward, then the E's from the leaf upward
+ * and the B's from the root downward, at the same ts. A gap closes the stack.
+ * None has args or cat. Runs in any thread; must not hold more than four stacks.
  */
 #include <string.h>
 
@@ -20,9 +20,10 @@ struct track {
 	struct fgt_levels open; /* levels that have not ended */
 	struct fgt_levels next; /* levels of what is shown next */
 	uint64_t pid, tid; /* of the track that is being written */
-	/* The leaf of the open ones is not written yet: when it began. */
-	bool is_leaf_due;
-	uint64_t leaf_ns;
+	/* So many of the open ones, from the leaf on, are not written yet: they
+	 * began with the last change. */
+	uint32_t due;
+	uint64_t due_ns;
 };
 
 static void begin_event(struct track *track, struct fgt_level level,
@@ -44,52 +45,47 @@ static void put_event(struct track *track, struct fgt_level level,
 }
 
 /*
- * The leaf, from its begin to its end, less 1 ns at both: Perfetto takes an X
- * before a B and an E of the same instant, and speedscope, which adds dur to ts
- * in floating point, must find the end before all else of its instant.
+ * From its begin to its end, less 1 ns at both: Perfetto takes an X before a B
+ * and an E of the same instant, and speedscope, which adds dur to ts in floating
+ * point, must find the end before all else of its instant.
  */
-static void put_leaf(struct track *track, uint64_t mono_ns)
+static void put_whole(struct track *track, struct fgt_level level,
+		      uint64_t mono_ns)
 {
-	const struct fgt_level leaf = track->open.items[0];
-
-	track->is_leaf_due = false;
-	if (mono_ns < track->leaf_ns + 3) {
-		put_event(track, leaf, "B", track->leaf_ns);
-		put_event(track, leaf, "E", mono_ns);
-		return;
-	}
-	begin_event(track, leaf, "X", track->leaf_ns + 1);
-	fgt_json_put_decimal(track->json, "dur", mono_ns - track->leaf_ns - 2,
+	begin_event(track, level, "X", track->due_ns + 1);
+	fgt_json_put_decimal(track->json, "dur", mono_ns - track->due_ns - 2,
 			     3);
 	fgt_json_end_object(track->json);
+}
+
+/* Those that are due, from the root downward, all but the first keep leaves. */
+static void put_due_begins(struct track *track, uint32_t keep)
+{
+	for (; track->due > keep; track->due--)
+		put_event(track, track->open.items[track->due - 1], "B",
+			  track->due_ns);
 }
 
 /* From the leaf upward until keep levels stay open. */
 static void close_levels(struct track *track, uint32_t keep, uint64_t mono_ns)
 {
-	struct fgt_levels *open = &track->open;
+	const struct fgt_levels *open = &track->open;
+	const uint32_t count = open->count - keep;
+	uint32_t whole;
 
-	for (uint32_t i = 0; i + keep < open->count; i++)
-		if (track->is_leaf_due)
-			put_leaf(track, mono_ns);
-		else
-			put_event(track, open->items[i], "E", mono_ns);
+	put_due_begins(track, mono_ns < track->due_ns + 3 ? 0 : count);
+	whole = track->due;
+	for (; track->due; track->due--)
+		put_whole(track, open->items[track->due - 1], mono_ns);
+	for (uint32_t i = whole; i < count; i++)
+		put_event(track, open->items[i], "E", mono_ns);
 }
 
-/* From the root downward, all but the first keep levels; the leaf is due. */
+/* From the root downward, all but the first keep levels: they are due. */
 static void open_levels(struct track *track, uint32_t keep, uint64_t mono_ns)
 {
-	struct fgt_levels *next = &track->next;
-
-	if (keep == next->count)
-		return;
-	/* It stays, and is a leaf no more. */
-	if (track->is_leaf_due)
-		put_event(track, track->open.items[0], "B", track->leaf_ns);
-	for (uint32_t i = next->count - keep; i > 1; i--)
-		put_event(track, next->items[i - 1], "B", mono_ns);
-	track->is_leaf_due = true;
-	track->leaf_ns = mono_ns;
+	track->due = track->next.count - keep;
+	track->due_ns = mono_ns;
 }
 
 /*
@@ -119,14 +115,15 @@ static bool change_stack(struct track *track, uint64_t mono_ns)
 {
 	uint32_t keep = fgt_levels_in_common(&track->open, &track->next);
 	struct fgt_levels shown = track->next;
-	bool has_changed = keep < track->open.count || keep < shown.count;
 
+	if (keep == track->open.count && keep == shown.count)
+		return false;
 	/* Changes lie more than 1 ns apart: still after the B's. */
 	close_levels(track, keep, mono_ns - is_ambiguous(track, keep));
 	open_levels(track, keep, mono_ns);
 	track->next = track->open;
 	track->open = shown;
-	return has_changed;
+	return true;
 }
 
 static bool show(void *context, const struct fgt_shown *shown, uint64_t mono_ns)
