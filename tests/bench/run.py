@@ -39,7 +39,8 @@ import switches  # noqa: E402
 import table  # noqa: E402
 import targets  # noqa: E402
 
-SECTIONS = ("crowd", "pair", "switch", "tick", "parts", "slices", "server")
+SECTIONS = ("crowd", "pair", "switch", "tick", "parts", "slices", "delivery",
+            "server")
 PROGRAMS = (("bench_unwind", "the unwinder, on a copy of its stack"),
             ("bench_ring", "the ring and the encoders, in memory"),
             ("bench_spans", "what a span costs the program (budget: 150 ns)"),
@@ -170,6 +171,14 @@ def run_many_slices(arguments, stage, report):
     report.put(result.stdout or f"not run: {result.stderr.strip()}\n")
 
 
+def run_delivery(arguments, stage, report):
+    more = ["--slices", "60"] if arguments.quick else []
+    result = subprocess.run([f"{ROOT}/tests/bench/delivery/bench_delivery.py",
+                             *more, stage.build], capture_output=True,
+                            text=True)
+    report.put(result.stdout or f"not run: {result.stderr.strip()}\n")
+
+
 def run_sections(arguments, stage, report):
     until = time.monotonic() + 60 * arguments.minutes
     wanted = arguments.only.split(",")
@@ -183,6 +192,8 @@ def run_sections(arguments, stage, report):
         report.put(slices.table(stage, profilers.outside(stage)[0],
                                 arguments.rounds, arguments.ring))
         run_many_slices(arguments, stage, report)
+    if "delivery" in wanted:
+        run_delivery(arguments, stage, report)
     if "server" in wanted:
         report.put(server.table(stage, arguments.rounds,
                                 arguments.seconds, arguments.paths))

@@ -15,6 +15,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from kit import sentry_server  # noqa: E402
 from kit.daemon_bench import run_groups  # noqa: E402
 from kit.delivery import pyroscope, sigv4  # noqa: E402
+from kit.delivery.nginx import Nginx  # noqa: E402
 from kit.harness import run_checker  # noqa: E402
 from kit.sentry_server import Authority, SentryServer, fixed  # noqa: E402
 from kit.transact import KEY, until  # noqa: E402
@@ -69,37 +70,6 @@ def url_of(server, path, scheme="http", host="127.0.0.1"):
 
 
 # ---- nginx -----------------------------------------------------------------
-
-class Nginx:
-    """With WebDAV's PUT, on a free port of 127.0.0.1."""
-
-    def __init__(self, bench):
-        self.root = bench.path("dav")
-        os.makedirs(self.root)
-        os.chmod(self.root, 0o777)
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.port = free.getsockname()[1]
-        path = bench.path("nginx.conf")
-        with open(path, "w") as file:
-            file.write(
-                "daemon off; master_process off; pid nginx.pid;\n"
-                "error_log stderr; events {}\nhttp { access_log off;\n"
-                "client_body_temp_path tmp; client_max_body_size 64m;\n"
-                "server { listen 127.0.0.1:%d; root %s; location / {\n"
-                "dav_methods PUT; create_full_put_path on; } } }\n"
-                % (self.port, self.root))
-        self.child = bench.start(
-            ["nginx", "-p", bench.scratch, "-c", path, "-e", "stderr"],
-            stderr=open(bench.path("nginx.log"), "w"))
-        until(self.answers)
-
-    def answers(self):
-        try:
-            socket.create_connection(("127.0.0.1", self.port), 1).close()
-            return True
-        except OSError:
-            return False
-
 
 def fetch(url):
     return subprocess.run(["curl", "-s", "--noproxy", "*", url],
