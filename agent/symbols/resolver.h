@@ -38,6 +38,19 @@ struct fgt_resolver {
 	bool did_perfmap;
 };
 
+/* What the cache has of an image. The user's lock held. -ENOMEM. */
+int fgt_resolver_find_image(struct fgt_resolver *resolver,
+			    const struct fgt_slice_image *slice_image,
+			    struct fgt_name_image **ret_image);
+
+/*
+ * Names the addresses that blocked threads of the slice wait at, once its
+ * frames have names. -ENOMEM and -ECANCELED.
+ *
+ * MT-Unsafe | AS-Unsafe
+ */
+int fgt_resolver_name_objects(struct fgt_resolver *resolver);
+
 /*
  * Fills the cache for addresses of an image, of which there are at most
  * FGT_HELPER_ADDRESSES_MAX. The user's lock held. -ENOMEM and -ECANCELED; all other

@@ -13,6 +13,36 @@
 #include "agent/files/open_file.h"
 #include "ringbuf/base/clock.h"
 
+static void make_key(const struct fgt_ring_slice *slice,
+		     const struct fgt_slice_image *image,
+		     struct fgt_name_key *ret_key)
+{
+	memset(ret_key, 0, sizeof(*ret_key));
+	ret_key->uid = slice->process.uid;
+	if (image->build_id_len && image->build_id_len <= FGT_BUILD_ID_MAX) {
+		ret_key->build_id_len = image->build_id_len;
+		memcpy(ret_key->build_id, image->build_id, image->build_id_len);
+		return;
+	}
+	ret_key->dev = image->dev;
+	ret_key->ino = image->ino;
+	ret_key->pid = (uint64_t)slice->process.pid;
+	ret_key->start_time = slice->process.start_time;
+	/* Without any identity: the mapping itself. */
+	if (!image->ino)
+		ret_key->dev = image->start;
+}
+
+int fgt_resolver_find_image(struct fgt_resolver *resolver,
+			    const struct fgt_slice_image *slice_image,
+			    struct fgt_name_image **ret_image)
+{
+	struct fgt_name_key key;
+
+	make_key(resolver->slice, slice_image, &key);
+	return fgt_name_cache_get(resolver->user->cache, &key, ret_image);
+}
+
 /* Results that the same file would have again. */
 static bool is_of_file(int error)
 {

@@ -185,26 +185,6 @@ static int name_by_offset(struct fgt_resolver *resolver,
 	return set_plain(resolver, job->frame, text, reason);
 }
 
-static void make_key(const struct fgt_ring_slice *slice,
-		     const struct fgt_slice_image *image,
-		     struct fgt_name_key *ret_key)
-{
-	memset(ret_key, 0, sizeof(*ret_key));
-	ret_key->uid = slice->process.uid;
-	if (image->build_id_len && image->build_id_len <= FGT_BUILD_ID_MAX) {
-		ret_key->build_id_len = image->build_id_len;
-		memcpy(ret_key->build_id, image->build_id, image->build_id_len);
-		return;
-	}
-	ret_key->dev = image->dev;
-	ret_key->ino = image->ino;
-	ret_key->pid = (uint64_t)slice->process.pid;
-	ret_key->start_time = slice->process.start_time;
-	/* Without any identity: the mapping itself. */
-	if (!image->ino)
-		ret_key->dev = image->start;
-}
-
 /* Names a frame from the cache, or by its offset. */
 static int name_frame(struct fgt_resolver *resolver,
 		      const struct fgt_name_image *image,
@@ -237,12 +217,10 @@ static int name_some(struct fgt_resolver *resolver,
 	enum fgt_symbol_reason reason = FGT_SYMBOL_FOUND;
 	uint64_t missing[FGT_HELPER_ADDRESSES_MAX];
 	struct fgt_name_image *image;
-	struct fgt_name_key key;
 	size_t done, missing_count = 0;
 	int error;
 
-	make_key(resolver->slice, slice_image, &key);
-	error = fgt_name_cache_get(resolver->user->cache, &key, &image);
+	error = fgt_resolver_find_image(resolver, slice_image, &image);
 	if (error)
 		return error;
 	for (done = 0; done < count; done++) {
@@ -372,6 +350,8 @@ static int resolve_jobs(struct fgt_resolver *resolver,
 		return error;
 	fgt_target_root_open(process, is_live, &resolver->root);
 	error = name_jobs(resolver, jobs, count);
+	if (!error)
+		error = fgt_resolver_name_objects(resolver);
 	fgt_target_root_close(&resolver->root);
 	tidy_up(resolver->user);
 	fgt_users_put(users, resolver->user);

@@ -26,15 +26,20 @@ struct symbol_entry {
 };
 
 struct fgt_elf_symbols {
+	enum fgt_elf_kind kind;
 	struct symbol_entry *entries;
 	size_t count, capacity;
 	char **names; /* that were added by hand */
 	size_t name_count, name_capacity;
 };
 
-struct fgt_elf_symbols *fgt_elf_symbols_new(void)
+struct fgt_elf_symbols *fgt_elf_symbols_new(enum fgt_elf_kind kind)
 {
-	return calloc(1, sizeof(struct fgt_elf_symbols));
+	struct fgt_elf_symbols *symbols = calloc(1, sizeof(*symbols));
+
+	if (symbols)
+		symbols->kind = kind;
+	return symbols;
 }
 
 void fgt_elf_symbols_free(struct fgt_elf_symbols *symbols)
@@ -85,29 +90,42 @@ static bool is_label(const char *name)
 	return !name[0] || name[0] == '$' || !strncmp(name, ".L", 2);
 }
 
-/* The section that a symbol lies in, if it can hold code. */
-static bool find_code_section(Elf *elf, const GElf_Sym *symbol,
-			      GElf_Shdr *ret_section)
+/* The section that a symbol lies in, if it can hold code, or data. */
+static bool find_section(Elf *elf, const GElf_Sym *symbol,
+			 enum fgt_elf_kind kind, GElf_Shdr *ret_section)
 {
+	GElf_Xword mask = SHF_ALLOC | SHF_EXECINSTR | SHF_TLS;
+	GElf_Xword wanted = kind == FGT_ELF_FUNCTIONS ? SHF_EXECINSTR
+						      : SHF_ALLOC;
 	Elf_Scn *section;
+
+	if (kind == FGT_ELF_FUNCTIONS)
+		mask = SHF_EXECINSTR;
 
 	if (symbol->st_shndx == SHN_UNDEF || symbol->st_shndx >= SHN_LORESERVE)
 		return false;
 	section = elf_getscn(elf, symbol->st_shndx);
 	return section && gelf_getshdr(section, ret_section) &&
-	       (ret_section->sh_flags & SHF_EXECINSTR);
+	       (ret_section->sh_flags & mask) == wanted;
 }
 
-/* Fills an entry; false if the symbol is not a function. */
-static bool make_entry(Elf *elf, const GElf_Sym *symbol, const char *name,
-		       struct symbol_entry *ret_entry)
+static bool is_of_kind(const GElf_Sym *symbol, enum fgt_elf_kind kind)
 {
 	unsigned char type = GELF_ST_TYPE(symbol->st_info);
+
+	if (kind == FGT_ELF_OBJECTS)
+		return type == STT_OBJECT && symbol->st_size;
+	return type == STT_FUNC || type == STT_GNU_IFUNC || type == STT_NOTYPE;
+}
+
+/* Fills an entry; false if the symbol is none of the kind. */
+static bool make_entry(Elf *elf, const GElf_Sym *symbol, const char *name,
+		       enum fgt_elf_kind kind, struct symbol_entry *ret_entry)
+{
 	GElf_Shdr section;
 
-	if (type != STT_FUNC && type != STT_GNU_IFUNC && type != STT_NOTYPE)
-		return false;
-	if (is_label(name) || !find_code_section(elf, symbol, &section))
+	if (!is_of_kind(symbol, kind) || is_label(name) ||
+	    !find_section(elf, symbol, kind, &section))
 		return false;
 	*ret_entry = (struct symbol_entry){
 		.start = symbol->st_value,
@@ -169,7 +187,7 @@ static int add_table(struct fgt_elf_symbols *symbols, Elf *elf,
 		if (symbol.st_name >= text_len)
 			continue;
 		name = (const char *)names->d_buf + symbol.st_name;
-		if (make_entry(elf, &symbol, name, &entry))
+		if (make_entry(elf, &symbol, name, symbols->kind, &entry))
 			error = add_entry(symbols, &entry);
 	}
 	/* The bound of four million functions is no error. */
@@ -262,11 +280,11 @@ void fgt_elf_symbols_sort(struct fgt_elf_symbols *symbols)
 	symbols->count = kept;
 }
 
-const char *fgt_elf_symbols_find(const struct fgt_elf_symbols *symbols,
-				 uint64_t address)
+/* The first count ones begin at or before address. NULL: none covers it. */
+static const struct symbol_entry *
+find_sized(const struct fgt_elf_symbols *symbols, uint64_t address,
+	   size_t count)
 {
-	size_t count = FGT_ARRAY_BISECT(at, symbols->count,
-					symbols->entries[at].start <= address);
 	const struct symbol_entry *best = NULL;
 
 	for (size_t i = count, left = ALIASES_MAX; i && left; i--, left--) {
@@ -279,6 +297,22 @@ const char *fgt_elf_symbols_find(const struct fgt_elf_symbols *symbols,
 		if (entry->max_end <= address)
 			break;
 	}
+	return best;
+}
+
+static size_t count_before(const struct fgt_elf_symbols *symbols,
+			   uint64_t address)
+{
+	return FGT_ARRAY_BISECT(at, symbols->count,
+				symbols->entries[at].start <= address);
+}
+
+const char *fgt_elf_symbols_find(const struct fgt_elf_symbols *symbols,
+				 uint64_t address)
+{
+	size_t count = count_before(symbols, address);
+	const struct symbol_entry *best = find_sized(symbols, address, count);
+
 	if (best)
 		return best->name;
 	/* Without a size: the nearest before, if no sized one lies between. */
@@ -289,6 +323,35 @@ const char *fgt_elf_symbols_find(const struct fgt_elf_symbols *symbols,
 	    address >= best->section_end)
 		return NULL;
 	return best->name;
+}
+
+const char *fgt_elf_symbols_find_object(const struct fgt_elf_symbols *symbols,
+					uint64_t address, uint64_t *ret_offset)
+{
+	const struct symbol_entry *best =
+		find_sized(symbols, address, count_before(symbols, address));
+
+	if (!best)
+		return NULL;
+	*ret_offset = address - best->start;
+	return best->name;
+}
+
+bool fgt_elf_is_data(struct Elf *elf, uint64_t address)
+{
+	size_t count;
+
+	if (elf_getphdrnum(elf, &count))
+		return false;
+	for (size_t i = 0; i < count && i <= INT32_MAX; i++) {
+		GElf_Phdr part;
+
+		if (gelf_getphdr(elf, (int)i, &part) &&
+		    part.p_type == PT_LOAD && address >= part.p_vaddr &&
+		    address - part.p_vaddr < part.p_memsz)
+			return !(part.p_flags & PF_X);
+	}
+	return false;
 }
 
 uint64_t fgt_elf_symbols_count_bytes(const struct fgt_elf_symbols *symbols)

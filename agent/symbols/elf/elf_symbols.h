@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The functions of an ELF file by address: symbol tables and PLT entries.
- * Runs in the symbol helper; all counts come from a hostile file.
+ * The functions of an ELF file by address: symbol tables and PLT entries; or
+ * its objects, which are data. Runs in the symbol helper; all counts come from a hostile file.
  *
  * MT-Unsafe for one table | AS-Unsafe
  */
@@ -24,13 +24,18 @@ enum fgt_elf_table {
 	FGT_ELF_DYNSYM,
 };
 
+enum fgt_elf_kind {
+	FGT_ELF_FUNCTIONS,
+	FGT_ELF_OBJECTS,
+};
+
 /* NULL without memory. */
-struct fgt_elf_symbols *fgt_elf_symbols_new(void);
+struct fgt_elf_symbols *fgt_elf_symbols_new(enum fgt_elf_kind kind);
 void fgt_elf_symbols_free(struct fgt_elf_symbols *symbols);
 FGT_DEFINE_AUTO(struct fgt_elf_symbols *, fgt_elf_symbols_free);
 
 /*
- * Adds the functions of a table; elf must stay open as long as symbols. The
+ * Adds the symbols of a table; elf must stay open as long as symbols. The
  * bounds: 4 M symbols in all, a table and its names 256 MiB each. *ret_count:
  * how many were added; 0 if there is no such table. -EBADMSG, -EFBIG, -ENOMEM.
  */
@@ -59,6 +64,13 @@ void fgt_elf_symbols_sort(struct fgt_elf_symbols *symbols);
  */
 const char *fgt_elf_symbols_find(const struct fgt_elf_symbols *symbols,
 				 uint64_t address);
+
+/* The object that covers address, and how far behind its beginning that is. */
+const char *fgt_elf_symbols_find_object(const struct fgt_elf_symbols *symbols,
+					uint64_t address, uint64_t *ret_offset);
+
+/* Whether address is in memory of the file that holds no code. */
+bool fgt_elf_is_data(struct Elf *elf, uint64_t address);
 
 /* The memory that the table takes. */
 uint64_t fgt_elf_symbols_count_bytes(const struct fgt_elf_symbols *symbols);

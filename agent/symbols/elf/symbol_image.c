@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <gelf.h>
+#include <inttypes.h>
 #include <lzma.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -24,6 +25,7 @@ struct fgt_symbol_image {
 	struct fgt_memory_sink debugdata; /* unpacked */
 	struct Elf *elf, *debug_elf, *alt_elf, *debugdata_elf;
 	struct fgt_elf_symbols *symbols;
+	struct fgt_elf_symbols *objects; /* NULL: not wanted yet */
 	struct fgt_dwarf_names *dwarf; /* NULL: none, or not wanted */
 	uint64_t len_bytes;
 	char text[FGT_NAMES_MAX][FGT_NAMES_TEXT_MAX + 1];
@@ -112,6 +114,7 @@ static int unpack(const void *packed, size_t len, const struct fgt_sink *sink)
 	return error;
 }
 
+/* Of functions only: objects are not kept in it. */
 static int add_debugdata(struct fgt_symbol_image *image, size_t *ret_count)
 {
 	Elf_Data *packed = find_debugdata(image->elf);
@@ -137,9 +140,9 @@ static int unless_memory(int error)
 	return error == -ENOMEM ? error : 0;
 }
 
-static int load_tables(struct fgt_symbol_image *image)
+static int load_tables(struct fgt_symbol_image *image,
+		       struct fgt_elf_symbols *symbols)
 {
-	struct fgt_elf_symbols *symbols = image->symbols;
 	size_t count = 0;
 	int error;
 
@@ -150,7 +153,8 @@ static int load_tables(struct fgt_symbol_image *image)
 			symbols, image->debug_elf, FGT_ELF_SYMTAB, &count));
 	if (error || count)
 		return error;
-	error = unless_memory(add_debugdata(image, &count));
+	if (symbols == image->symbols)
+		error = unless_memory(add_debugdata(image, &count));
 	if (!error)
 		error = unless_memory(fgt_elf_symbols_add(
 			symbols, image->elf, FGT_ELF_DYNSYM, &count));
@@ -161,15 +165,28 @@ static int load_symbols(struct fgt_symbol_image *image)
 {
 	int error;
 
-	image->symbols = fgt_elf_symbols_new();
+	image->symbols = fgt_elf_symbols_new(FGT_ELF_FUNCTIONS);
 	if (!image->symbols)
 		return -ENOMEM;
-	error = load_tables(image);
+	error = load_tables(image, image->symbols);
 	if (error)
 		return error;
 	fgt_elf_symbols_sort(image->symbols);
 	error = unless_memory(fgt_elf_plt_add(image->symbols, image->elf));
 	fgt_elf_symbols_sort(image->symbols);
+	return error;
+}
+
+static int load_objects(struct fgt_symbol_image *image)
+{
+	int error;
+
+	image->objects = fgt_elf_symbols_new(FGT_ELF_OBJECTS);
+	if (!image->objects)
+		return -ENOMEM;
+	error = load_tables(image, image->objects);
+	fgt_elf_symbols_sort(image->objects);
+	image->len_bytes += fgt_elf_symbols_count_bytes(image->objects);
 	return error;
 }
 
@@ -223,6 +240,7 @@ void fgt_symbol_image_close(struct fgt_symbol_image *image)
 		return;
 	fgt_dwarf_names_free(image->dwarf);
 	fgt_elf_symbols_free(image->symbols);
+	fgt_elf_symbols_free(image->objects);
 	elf_end(image->elf);
 	elf_end(image->debug_elf);
 	elf_end(image->alt_elf);
@@ -256,6 +274,28 @@ static void add_name(struct fgt_symbol_image *image, const char *name,
 	};
 }
 
+static int find_object(struct fgt_symbol_image *image, uint64_t address,
+		       enum fgt_demangle mode, struct fgt_memory_sink *bytes)
+{
+	struct fgt_names names = { 0 };
+	uint64_t offset = 0;
+	int error = image->objects ? 0 : load_objects(image);
+
+	if (error)
+		return error;
+	add_name(image,
+		 fgt_elf_symbols_find_object(image->objects, address, &offset),
+		 NULL, mode, &names);
+	if (names.count && offset) {
+		char *text = image->text[0];
+		size_t len = strlen(text);
+
+		snprintf(text + len, sizeof(image->text[0]) - len,
+			 "+0x%" PRIx64, offset);
+	}
+	return fgt_names_pack(&names, &bytes->sink);
+}
+
 static int find(struct fgt_symbol_image *image, uint64_t address,
 		enum fgt_demangle mode, uint64_t deadline_ns,
 		struct fgt_memory_sink *bytes)
@@ -265,6 +305,8 @@ static int find(struct fgt_symbol_image *image, uint64_t address,
 	struct fgt_names names = { 0 };
 	size_t count = 0;
 
+	if (!symbol && fgt_elf_is_data(image->elf, address))
+		return find_object(image, address, mode, bytes);
 	if (image->dwarf)
 		count = fgt_dwarf_names_find(image->dwarf, address, deadline_ns,
 					     calls, FGT_NAMES_MAX);

@@ -27,7 +27,8 @@ FGT_DEFINE_AUTO(struct fgt_symbol_image *, fgt_symbol_image_close);
 uint64_t fgt_symbol_image_count_bytes(const struct fgt_symbol_image *image);
 
 /*
- * Appends for each address a length (4 bytes) and its packed names (names.h).
+ * Appends for each address a length (4 bytes) and its packed names (names.h);
+ * of data: the object and the offset in it, "g_lock+0x8", if it covers it.
  * DWARF is left out once deadline_ns (CLOCK_MONOTONIC) is over. -ENOMEM,
  * -EFBIG.
  *
