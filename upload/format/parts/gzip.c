@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gzip through zlib, streaming. Runs in any thread; the only file of upload/
+ * gzip and zlib framing through zlib, streaming. Runs in any thread; the only file of upload/
  * that includes zlib.h. Must not hold more than one buffer of output.
  */
 #include "upload/format/parts/gzip.h"
@@ -10,9 +10,10 @@
 #include <stdbool.h>
 #include <zlib.h>
 
-#define LEVEL	    6
-#define WINDOW_BITS (15 + 16) /* 16: gzip framing */
-#define MEMORY	    8 /* zlib's default */
+#define LEVEL	  6
+#define ZLIB_BITS 15
+#define GZIP_BITS (15 + 16) /* 16: gzip framing */
+#define MEMORY	  8 /* zlib's default */
 
 struct fgt_gzip {
 	const struct fgt_sink *target;
@@ -69,7 +70,8 @@ static int write_plain(void *context, const void *bytes, size_t len)
 	return gzip->error;
 }
 
-int fgt_gzip_new(const struct fgt_sink *target, struct fgt_gzip **ret_gzip)
+static int new_of(const struct fgt_sink *target, int window_bits,
+		  struct fgt_gzip **ret_gzip)
 {
 	FGT_AUTO(fgt_gzip_free) struct fgt_gzip *gzip = NULL;
 
@@ -79,7 +81,7 @@ int fgt_gzip_new(const struct fgt_sink *target, struct fgt_gzip **ret_gzip)
 	gzip->target = target;
 	gzip->sink.write = write_plain;
 	gzip->sink.context = gzip;
-	if (deflateInit2(&gzip->stream, LEVEL, Z_DEFLATED, WINDOW_BITS, MEMORY,
+	if (deflateInit2(&gzip->stream, LEVEL, Z_DEFLATED, window_bits, MEMORY,
 			 Z_DEFAULT_STRATEGY) != Z_OK)
 		return -ENOMEM;
 	gzip->is_ready = true;
@@ -87,6 +89,16 @@ int fgt_gzip_new(const struct fgt_sink *target, struct fgt_gzip **ret_gzip)
 	gzip->stream.avail_out = sizeof(gzip->out);
 	*ret_gzip = FGT_TAKE(gzip);
 	return 0;
+}
+
+int fgt_gzip_new(const struct fgt_sink *target, struct fgt_gzip **ret_gzip)
+{
+	return new_of(target, GZIP_BITS, ret_gzip);
+}
+
+int fgt_gzip_new_zlib(const struct fgt_sink *target, struct fgt_gzip **ret_gzip)
+{
+	return new_of(target, ZLIB_BITS, ret_gzip);
 }
 
 struct fgt_sink *fgt_gzip_sink(struct fgt_gzip *gzip)

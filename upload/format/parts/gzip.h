@@ -14,6 +14,9 @@ struct fgt_gzip;
 
 /* Compresses into *target, which must outlive it. -ENOMEM. */
 int fgt_gzip_new(const struct fgt_sink *target, struct fgt_gzip **ret_gzip);
+/* With zlib's framing (RFC 1950) instead. -ENOMEM. */
+int fgt_gzip_new_zlib(const struct fgt_sink *target,
+		      struct fgt_gzip **ret_gzip);
 /* The sink to write plain bytes to; valid until fgt_gzip_free(). */
 struct fgt_sink *fgt_gzip_sink(struct fgt_gzip *gzip);
 /* Writes the trailer; without it the output is incomplete. Sink's errors. */

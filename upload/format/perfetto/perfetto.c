@@ -72,6 +72,9 @@ void fgt_perfetto_begin_at(struct fgt_perfetto *trace, uint64_t mono_ns)
 void fgt_perfetto_end(struct fgt_perfetto *trace)
 {
 	fgt_protobuf_end(&trace->out);
+	if (!trace->error)
+		trace->error =
+			fgt_perfetto_bundle_packet(&trace->bundle, &trace->out);
 }
 
 void fgt_perfetto_put_text(struct fgt_perfetto *trace, uint32_t field,
@@ -363,7 +366,7 @@ static int write_trace(struct fgt_perfetto *trace)
 		r = fgt_perfetto_put_tasks(trace);
 	if (!r)
 		r = trace->error;
-	return r ? r : fgt_protobuf_finish(&trace->out);
+	return r ? r : fgt_perfetto_bundle_finish(&trace->bundle, &trace->out);
 }
 
 int fgt_perfetto_write(const struct fgt_ring_slice *slice,
@@ -377,7 +380,8 @@ int fgt_perfetto_write(const struct fgt_ring_slice *slice,
 	};
 	int r;
 
-	fgt_protobuf_init(&trace.out, sink);
+	fgt_perfetto_bundle_init(&trace.bundle, sink);
+	fgt_protobuf_init(&trace.out, &trace.bundle.plain.sink);
 	r = fgt_strings_init(&trace.event_names);
 	if (!r)
 		r = write_trace(&trace);
@@ -388,5 +392,6 @@ int fgt_perfetto_write(const struct fgt_ring_slice *slice,
 	fgt_id_map_done(&trace.source_paths);
 	free(trace.frame_keys);
 	fgt_protobuf_done(&trace.out);
+	fgt_perfetto_bundle_done(&trace.bundle);
 	return r;
 }

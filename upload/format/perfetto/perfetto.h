@@ -59,12 +59,20 @@ enum {
 	FGT_EVENT_STATE,
 };
 
+/* Between out and the file. */
+struct fgt_perfetto_bundle {
+	struct fgt_memory_sink plain; /* whole packets, and what out writes */
+	struct fgt_protobuf file;
+	bool has_packed; /* the file has a bundle */
+};
+
 struct fgt_perfetto {
 	const struct fgt_ring_slice *slice;
 	enum fgt_state_frames state_frames;
 	struct fgt_protobuf out;
+	struct fgt_perfetto_bundle bundle;
 	uint64_t next_uuid; /* of tracks; those of threads come first */
-	int error; /* of adding to a table: -ENOMEM; sticks */
+	int error; /* of adding to a table, or of the sink; sticks */
 	/* What readers have been given: id + 1, or the string's id, is the
 	 * number. */
 	struct fgt_strings event_names;
@@ -92,6 +100,16 @@ static inline uint64_t fgt_perfetto_id(int32_t id)
 {
 	return id > 0 ? (uint64_t)id : INT32_MAX;
 }
+
+/* It must not be moved afterwards; out writes to its plain.sink. */
+void fgt_perfetto_bundle_init(struct fgt_perfetto_bundle *bundle,
+			      const struct fgt_sink *target);
+void fgt_perfetto_bundle_done(struct fgt_perfetto_bundle *bundle);
+/* After each packet, and after the last one. -ENOMEM, or the sink's error. */
+int fgt_perfetto_bundle_packet(struct fgt_perfetto_bundle *bundle,
+			       struct fgt_protobuf *out);
+int fgt_perfetto_bundle_finish(struct fgt_perfetto_bundle *bundle,
+			       struct fgt_protobuf *out);
 
 /* A packet without, or with, a time, which is not before the first tick. Whole
  * µs after it take fewer bytes. */

@@ -4,14 +4,17 @@
 Each StackSample becomes the PerfSample of those times: the same thread, time
 and number of a callstack, so that an older trace processor looks all tables up
 that samples use. States have no older form, and are left out. Every other byte
-stays.
+stays. A trace of compressed bundles becomes one of such bundles.
 """
 import sys
+import zlib
 
 from kit import strict
-from kit.timeline.check_perfetto_trace import PACKET, STATE, message
+from kit.timeline.check_perfetto_trace import (
+    COMPRESSED, PACKET, STATE, message, plain)
 from kit.check_pprof import varint
 
+BUNDLE_BYTES = 65536
 TRACK_EVENT, INTERNED, DESCRIPTOR, PERF_SAMPLE, STACK_SAMPLE = \
     11, 12, 60, 66, 135
 
@@ -72,10 +75,27 @@ def convert(data):
         yield field(1, b"".join(out))
 
 
+def bundles(packets):
+    gathered = b""
+    for packet in packets:
+        gathered += packet
+        if len(gathered) >= BUNDLE_BYTES:
+            yield bundle(gathered)
+            gathered = b""
+    yield bundle(gathered)
+
+
+def bundle(packets):
+    packed = zlib.compress(packets)
+    return field(1, COMPRESSED + number(len(packed)) + packed)
+
+
 def main():
     data = strict.read_bytes(sys.argv[1])
+    packets = plain(data)
+    converted = convert(packets)
     with open(sys.argv[2], "wb") as file:
-        file.writelines(convert(data))
+        file.writelines(converted if packets == data else bundles(converted))
 
 
 if __name__ == "__main__":

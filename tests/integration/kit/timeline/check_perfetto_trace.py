@@ -9,6 +9,7 @@ ends. Exit 0, or 1 with the reason.
 """
 import math
 import struct
+import zlib
 from collections import Counter, defaultdict
 
 from kit import strict
@@ -65,6 +66,7 @@ PACKET = {
                            6: ("callstack_iid", INT),
                            11: ("primary_weight", INT)})}
 TRACE = {1: ("packet", PACKET)}
+COMPRESSED = b"\x92\x03"  # field 50 of a packet, bytes
 WIRES = {INT: 0, DOUBLE: 1, FIXED: 1}
 BEGIN, END, INSTANT, COUNT, STATE = range(1, 6)
 MONOTONIC, REALTIME, US_CLOCK, NS_CLOCK = 3, 1, 64, 65
@@ -114,6 +116,28 @@ def one(found, name, default=None):
     values = found.get(name, [])
     demand(len(values) <= 1, f"{name} {len(values)} times")
     return values[0] if values else default
+
+
+def plain(data):
+    """The packets of a trace, out of the bundles that are compressed."""
+    at, found = 0, []
+    while at < len(data):
+        begin = at
+        tag, at = varint(data, at)
+        demand(tag == 0x0a, f"byte {begin}: no packet")
+        length, at = varint(data, at)
+        demand(at + length <= len(data), f"byte {begin}: breaks off")
+        packet, at = data[at:at + length], at + length
+        if packet[:2] != COMPRESSED:
+            found.append(data[begin:at])
+            continue
+        size, body = varint(packet, 2)
+        demand(body + size == len(packet), "more than a bundle in a packet")
+        try:
+            found.append(zlib.decompress(packet[body:]))
+        except zlib.error as error:
+            raise Wrong(f"byte {begin}: {error}") from error
+    return b"".join(found)
 
 
 class Trace:
@@ -373,7 +397,7 @@ class Trace:
 
 
 def read(path):
-    trace = Trace(strict.read_bytes(path))
+    trace = Trace(plain(strict.read_bytes(path)))
     trace.check()
     return trace
 

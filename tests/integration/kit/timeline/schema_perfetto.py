@@ -5,6 +5,8 @@ They are in the PyPI package perfetto, which must be in PYTHONPATH. No field, an
 no value of an enumeration, may be unknown to them; samples, states and their
 names must be those that check_perfetto_trace.py reads. Exit 0 or 1.
 """
+import zlib
+
 from perfetto.protos.perfetto.trace import perfetto_trace_pb2
 
 from kit import strict
@@ -14,6 +16,12 @@ from kit.strict import demand
 
 def check(path):
     data = strict.read_bytes(path)
+    bundles = perfetto_trace_pb2.Trace()
+    bundles.ParseFromString(data)
+    packed = [packet.compressed_packets for packet in bundles.packet
+              if packet.HasField("compressed_packets")]
+    demand(len(packed) in (0, len(bundles.packet)), "bundles and packets")
+    data = b"".join(map(zlib.decompress, packed)) or data
     trace = perfetto_trace_pb2.Trace()
     trace.ParseFromString(data)
     trace.DiscardUnknownFields()
