@@ -319,9 +319,10 @@ static void commit_change(struct fgt_writer *writer, uint32_t slot)
 {
 	struct fgt_writer_thread *thread = &writer->threads[slot];
 	bool is_new = thread->phase == FGT_THREAD_ADDED, is_same;
-	uint32_t wait;
+	uint32_t wait = 0;
 
-	fgt_ring_append_edges(writer, slot);
+	if (thread->edge_count)
+		fgt_ring_append_edges(writer, slot);
 	commit_past(writer, slot);
 	if (is_new) {
 		thread->phase = FGT_THREAD_LIVE;
@@ -331,7 +332,8 @@ static void commit_change(struct fgt_writer *writer, uint32_t slot)
 	}
 	is_same = !is_new && thread->node == thread->next_node &&
 		  thread->state == thread->next_state;
-	wait = fgt_ring_take_next_wait(writer, slot, is_same);
+	if (thread->wait || thread->has_next_wait)
+		wait = fgt_ring_take_next_wait(writer, slot, is_same);
 	if (is_same && wait == thread->wait) {
 		/* One of each two equal references is enough. */
 		fgt_intern_drop_node(writer, thread->next_node);

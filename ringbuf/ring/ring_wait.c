@@ -44,22 +44,12 @@ static void lose_wakes(struct fgt_writer *writer, uint64_t count)
 
 /* ---- Reasons ---------------------------------------------------------- */
 
-void fgt_ring_hold_wait(struct fgt_writer *writer, uint32_t wait)
+void fgt_ring_free_wait(struct fgt_writer *writer, uint32_t wait)
 {
-	if (wait)
-		writer->waits.refs[wait - 1]++;
-}
-
-void fgt_ring_drop_wait(struct fgt_writer *writer, uint32_t wait)
-{
-	struct fgt_id_table *table = &writer->waits;
-	uint32_t id = wait - 1;
-
-	if (!wait || --table->refs[id])
-		return;
-	fgt_id_table_unlink(table, id,
-			    fgt_intern_hash_wait(writer->region.waits, id));
-	fgt_id_table_give(table, id);
+	fgt_id_table_unlink(
+		&writer->waits, wait - 1,
+		fgt_intern_hash_wait(writer->region.waits, wait - 1));
+	fgt_id_table_give(&writer->waits, wait - 1);
 }
 
 /* Equal waits have equal words: nothing lies behind the end of the text. */

@@ -166,9 +166,22 @@ void fgt_ring_append_edges(struct fgt_writer *writer, uint32_t slot);
 
 /* ---- wait ------------------------------------------------------------- */
 
-/* wait: number + 1; 0: none, no effect. */
-void fgt_ring_hold_wait(struct fgt_writer *writer, uint32_t wait);
-void fgt_ring_drop_wait(struct fgt_writer *writer, uint32_t wait);
+/* Without references. wait: number + 1. */
+void fgt_ring_free_wait(struct fgt_writer *writer, uint32_t wait);
+
+/* 0: none, no effect. Most changes have none. */
+static inline void fgt_ring_hold_wait(struct fgt_writer *writer, uint32_t wait)
+{
+	if (wait)
+		writer->waits.refs[wait - 1]++;
+}
+
+static inline void fgt_ring_drop_wait(struct fgt_writer *writer, uint32_t wait)
+{
+	if (wait && !--writer->waits.refs[wait - 1])
+		fgt_ring_free_wait(writer, wait);
+}
+
 void fgt_ring_drop_waker(struct fgt_writer *writer, uint32_t waker);
 /* The reason of the thread's next stack and state, with its reference; what
  * was set before this is forgotten. */
