@@ -11,8 +11,9 @@
 
 #include "ringbuf/base/array.h"
 
-#define MEMORY_NAME_MAX 48
-#define LINES_MAX	65536 /* of maps; more are not looked at */
+#define BSS_MAX_BYTES	((uint64_t)64 << 20)
+#define HEAP_MAX_BYTES	((uint64_t)64 << 30) /* then other memory may follow */
+#define STACK_MAX_BYTES ((uint64_t)8 << 20) /* the usual limit */
 
 /* One address to be named. */
 struct object_job {
@@ -39,7 +40,8 @@ static bool find_image(const struct fgt_ring_slice *slice, uint64_t address,
 		    (!best || image->start > best->start))
 			best = image;
 	}
-	if (!best || address < best->bias)
+	if (!best || address < best->bias ||
+	    (address >= best->end && address - best->end >= BSS_MAX_BYTES))
 		return false;
 	ret_job->address = address - best->bias;
 	ret_job->image = (uint32_t)(best - slice->images);
@@ -134,21 +136,8 @@ static int name_next(struct fgt_resolver *resolver,
 
 /* ---- Memory without a file -------------------------------------------- */
 
-/* What a line of maps is called, if it is heap or stack; else "". */
-static void name_memory(const struct fgt_ring_slice *slice, const char *path,
-			char ret_name[MEMORY_NAME_MAX])
-{
-	ret_name[0] = '\0';
-	if (!strcmp(path, "[heap]\n"))
-		snprintf(ret_name, MEMORY_NAME_MAX, "heap");
-	/* Only the first thread's has a name. */
-	if (!strcmp(path, "[stack]\n"))
-		snprintf(ret_name, MEMORY_NAME_MAX, "stack of thread %d",
-			 slice->process.pid);
-}
-
 static int name_range(struct fgt_ring_slice *slice, uint64_t start,
-		      uint64_t end, const char *name)
+		      uint64_t len_bytes, const char *name)
 {
 	int error = 0;
 
@@ -156,46 +145,33 @@ static int name_range(struct fgt_ring_slice *slice, uint64_t start,
 		struct fgt_slice_wait *wait = &slice->waits[i];
 
 		if (!wait->object && wait->address >= start &&
-		    wait->address < end)
+		    wait->address - start < len_bytes)
 			error = fgt_strings_intern(&slice->strings, name,
 						   strlen(name), &wait->object);
 	}
 	return error;
 }
 
-/* As the process has it mapped now; without its maps, nothing is named. */
-static int name_heap_and_stack(struct fgt_ring_slice *slice)
+/*
+ * By where they begin: how long they are only the process's maps show, and a
+ * file of procfs that needs the lock of its memory may never answer.
+ */
+static int name_heap_and_stack(struct fgt_ring_slice *slice,
+			       const struct fgt_target_root *root)
 {
-	FGT_AUTO(fgt_file_close) FILE *maps = NULL;
-	char line[FGT_IMAGE_PATH_MAX + 128], name[MEMORY_NAME_MAX];
+	uint64_t heap_bytes = root->mapped_bytes < HEAP_MAX_BYTES
+				      ? root->mapped_bytes
+				      : HEAP_MAX_BYTES;
+	char name[48];
 	int error = 0;
 
-	snprintf(line, sizeof(line), "/proc/%d/maps", slice->process.pid);
-	maps = fopen(line, "re");
-	for (uint32_t i = 0;
-	     maps && i < LINES_MAX && !error && fgets(line, sizeof(line), maps);
-	     i++) {
-		uint64_t start, end, ino;
-		int at = 0;
-
-		if (sscanf(line,
-			   "%" SCNx64 "-%" SCNx64 " %*s %*s %*s %" SCNu64 " %n",
-			   &start, &end, &ino, &at) != 3 ||
-		    ino || !at)
-			continue;
-		name_memory(slice, line + at, name);
-		if (name[0])
-			error = name_range(slice, start, end, name);
-	}
-	return error;
-}
-
-static bool is_any_left(const struct fgt_ring_slice *slice)
-{
-	for (uint32_t i = 0; i < slice->wait_count; i++)
-		if (slice->waits[i].address && !slice->waits[i].object)
-			return true;
-	return false;
+	if (root->heap_start)
+		error = name_range(slice, root->heap_start, heap_bytes, "heap");
+	if (error || root->stack_start < STACK_MAX_BYTES)
+		return error;
+	snprintf(name, sizeof(name), "stack of thread %d", slice->process.pid);
+	return name_range(slice, root->stack_start - STACK_MAX_BYTES,
+			  STACK_MAX_BYTES, name);
 }
 
 /* ---- All -------------------------------------------------------------- */
@@ -216,8 +192,10 @@ int fgt_resolver_name_objects(struct fgt_resolver *resolver)
 	struct fgt_ring_slice *slice = resolver->slice;
 	struct object_job *jobs;
 	size_t count = 0, done = 0;
-	int error = 0;
+	int error = name_heap_and_stack(slice, &resolver->root);
 
+	if (error)
+		return error;
 	if (!FGT_ARRAY_NEW(jobs, slice->wait_count))
 		return -ENOMEM;
 	for (uint32_t i = 0; i < slice->wait_count; i++) {
@@ -232,8 +210,5 @@ int fgt_resolver_name_objects(struct fgt_resolver *resolver)
 	for (size_t at = 0; at < count && !error; at += done)
 		error = name_next(resolver, &jobs[at], count - at, &done);
 	free(jobs);
-	/* With its root open it is the process that was recorded. */
-	if (!error && resolver->root.target_fd >= 0 && is_any_left(slice))
-		error = name_heap_and_stack(slice);
 	return error;
 }

@@ -16,7 +16,11 @@
 #include "agent/files/open_file.h"
 #include "ringbuf/base/owner.h"
 
-#define STAT_START_TIME 22 /* field, proc(5) */
+/* Fields of /proc/PID/stat, proc(5). */
+#define STAT_START_TIME	 22
+#define STAT_VSIZE	 23
+#define STAT_START_STACK 28
+#define STAT_START_BRK	 47
 
 /* The text of a small procfs file, "" if it cannot be read. */
 static void read_text(int dir_fd, const char *name, char *text, size_t size)
@@ -29,16 +33,32 @@ static void read_text(int dir_fd, const char *name, char *text, size_t size)
 }
 
 /* 0 if unknown. The name may hold anything, so count from the last ')'. */
+static uint64_t find_field(const char *stat, int wanted)
+{
+	const char *at = strrchr(stat, ')');
+
+	for (int field = 2; at && field < wanted; field++)
+		at = strchr(at + 1, ' ');
+	return at ? strtoull(at + 1, NULL, 10) : 0;
+}
+
 static uint64_t read_start_time(int proc_fd)
 {
 	char text[1024];
-	const char *at;
 
 	read_text(proc_fd, "stat", text, sizeof(text));
-	at = strrchr(text, ')');
-	for (int field = 2; at && field < STAT_START_TIME; field++)
-		at = strchr(at + 1, ' ');
-	return at ? strtoull(at + 1, NULL, 10) : 0;
+	return find_field(text, STAT_START_TIME);
+}
+
+/* Never waits for the process's memory, as reading its maps may. */
+static void read_memory(int proc_fd, struct fgt_target_root *root)
+{
+	char text[1024];
+
+	read_text(proc_fd, "stat", text, sizeof(text));
+	root->mapped_bytes = find_field(text, STAT_VSIZE);
+	root->stack_start = find_field(text, STAT_START_STACK);
+	root->heap_start = find_field(text, STAT_START_BRK);
 }
 
 /* The last number of the line "NSpid:\t…", 0 if there is none. */
@@ -85,6 +105,7 @@ static void open_target(const struct fgt_process_info *process,
 	if (proc_fd < 0 || read_start_time(proc_fd) != process->start_time)
 		return;
 	root->ns_pid = read_ns_pid(proc_fd);
+	read_memory(proc_fd, root);
 	root->target_fd = open_root(proc_fd, (uint32_t)process->uid);
 	/* The link leads to "/" if the process has died: check again. */
 	if (root->target_fd >= 0 &&
@@ -99,6 +120,8 @@ void fgt_target_root_open(const struct fgt_process_info *process, bool is_live,
 
 	ret_root->target_fd = -1;
 	ret_root->ns_pid = 0;
+	ret_root->heap_start = ret_root->stack_start = 0;
+	ret_root->mapped_bytes = 0;
 	ret_root->uid = (uint32_t)process->uid;
 	ret_root->host_fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	gethostname(host, sizeof(host) - 1);

@@ -17,6 +17,9 @@ struct fgt_target_root {
 	int32_t ns_pid; /* the innermost NSpid; 0 if unknown */
 	uint32_t uid; /* of the process */
 	bool is_this_host; /* it ran on this machine */
+	/* Of its memory, while it lives; 0 if unknown: where the heap of brk(2)
+	 * begins and the first stack did, and how much is mapped. */
+	uint64_t heap_start, stack_start, mapped_bytes;
 };
 
 /*
