@@ -18,7 +18,7 @@
 
 /*
  * A sample: rows of one metric follow each other. key: of the reply, or of each
- * target; minus: a key whose value is subtracted.
+ * target or destination; minus: a key whose value is subtracted.
  */
 struct metric_row {
 	const char *metric, *type, *help;
@@ -66,7 +66,37 @@ static const struct metric_row of_agent[] = {
 	ROW("upload_retries_total", "counter", "Deliveries that were tried again.", "", "deliveries_retried"),
 	ROW("uploads", "gauge", "Deliveries under way.", "state=\"active\"", "deliveries_active"),
 	ROW("uploads", "gauge", "", "state=\"waiting\"", "deliveries_waiting"),
+	ROW("spool_entries", "gauge", "Deliveries on the disk.", "", "spool_entries"),
+	ROW("spool_bytes", "gauge", "Bytes of deliveries on the disk.", "", "spool_bytes"),
+	SCALED("spool_oldest_seconds", "gauge", "Age of the oldest delivery on the disk.", "spool_oldest_ns", NS),
+	ROW("spool_deliveries_total", "counter", "Deliveries that were written to the disk, and what became of them.", "result=\"spooled\"", "spool_spooled"),
+	ROW("spool_deliveries_total", "counter", "", "result=\"delivered\"", "spool_delivered"),
+	ROW("spool_deliveries_total", "counter", "", "result=\"failed\"", "spool_failed"),
+	ROW("spool_dropped_total", "counter", "Deliveries that were dropped from the disk, by reason.", "reason=\"full\"", "spool_dropped_full"),
+	ROW("spool_dropped_total", "counter", "", "reason=\"disk_full\"", "spool_dropped_disk_full"),
+	ROW("spool_dropped_total", "counter", "", "reason=\"old\"", "spool_dropped_old"),
+	ROW("spool_dropped_total", "counter", "", "reason=\"damaged\"", "spool_dropped_damaged"),
+	ROW("spool_dropped_total", "counter", "", "reason=\"removed\"", "spool_dropped_removed"),
 	ROW("http_restarts_total", "counter", "Times that the HTTP server was started again.", "", "http_restarts"),
+};
+
+static const struct metric_row of_destination[] = {
+	ROW("destination_delivered_total", "counter", "Deliveries that the destination has taken.", "", "delivered"),
+	ROW("destination_sent_bytes_total", "counter", "Bytes of these.", "", "bytes"),
+	ROW("destination_retries_total", "counter", "Deliveries that were tried again.", "", "retried"),
+	ROW("destination_dropped_total", "counter", "Deliveries that were dropped, by reason.", "reason=\"refused\"", "dropped_refused"),
+	ROW("destination_dropped_total", "counter", "", "reason=\"too_large\"", "dropped_too_large"),
+	ROW("destination_dropped_total", "counter", "", "reason=\"rejected\"", "dropped_rejected"),
+	ROW("destination_dropped_total", "counter", "", "reason=\"unreachable\"", "dropped_unreachable"),
+	ROW("destination_dropped_total", "counter", "", "reason=\"queue_full\"", "dropped_queue_full"),
+	ROW("destination_dropped_total", "counter", "", "reason=\"no_data\"", "dropped_no_data"),
+	ROW("destination_dropped_total", "counter", "", "reason=\"leaving\"", "dropped_leaving"),
+	ROW("destination_waiting", "gauge", "Deliveries that wait, by place.", "place=\"memory\"", "queued"),
+	ROW("destination_waiting", "gauge", "", "place=\"spool\"", "spooled"),
+	ROW("destination_spooled_bytes", "gauge", "Bytes of deliveries on the disk.", "", "spooled_bytes"),
+	SCALED("destination_last_success_timestamp_seconds", "gauge", "Time of the last delivery; 0: none.", "last_success_ns", NS),
+	SCALED("destination_last_error_timestamp_seconds", "gauge", "Time of the last error; 0: none.", "last_error_ns", NS),
+	SCALED("destination_next_try_seconds", "gauge", "Time until what waits is tried again.", "next_try_in_ns", NS),
 };
 
 static const struct metric_row of_target[] = {
@@ -149,21 +179,21 @@ static void put_head(struct fgt_sink_buffer *out, const struct metric_row *row)
 			     row->metric, row->help, row->metric, row->type));
 }
 
-/* target: its labels, "": it is the agent's. */
+/* of: labels of what it is a sample of, "": the agent. */
 static void put_sample(struct fgt_sink_buffer *out,
 		       const struct metric_row *row,
-		       const struct fgt_message *from, const char *target)
+		       const struct fgt_message *from, const char *of)
 {
-	bool has_labels = target[0] || row->labels[0];
+	bool has_labels = of[0] || row->labels[0];
 	char line[LINE_MAX_LEN];
 	double value;
 
 	if (get(from, row, &value) == 0)
 		put(out, line,
 		    snprintf(line, sizeof(line), "%s%s%s%s%s%s %.15g\n",
-			     row->metric, has_labels ? "{" : "", target,
-			     target[0] && row->labels[0] ? "," : "",
-			     row->labels, has_labels ? "}" : "", value));
+			     row->metric, has_labels ? "{" : "", of,
+			     of[0] && row->labels[0] ? "," : "", row->labels,
+			     has_labels ? "}" : "", value));
 }
 
 static void write_labels(const struct fgt_message *target, char *ret_text,
@@ -206,6 +236,30 @@ static void put_targets(struct fgt_sink_buffer *out,
 	}
 }
 
+/* Names of destinations differ. */
+static void put_destinations(struct fgt_sink_buffer *out,
+			     const struct metric_row *row,
+			     const struct fgt_message *status)
+{
+	struct fgt_message_array destinations = { .count = 0 };
+	struct fgt_message destination;
+	char labels[256], name[100], kind[40];
+
+	(void)fgt_message_get_array(status, "destinations", &destinations);
+	while (fgt_message_next(&destinations, &destination) == 0) {
+		const char *text = "";
+
+		(void)fgt_message_get_string(&destination, "name", &text);
+		escape(text, name, sizeof(name));
+		text = "";
+		(void)fgt_message_get_string(&destination, "kind", &text);
+		escape(text, kind, sizeof(kind));
+		snprintf(labels, sizeof(labels),
+			 "destination=\"%s\",kind=\"%s\"", name, kind);
+		put_sample(out, row, &destination, labels);
+	}
+}
+
 static void put_version(struct fgt_sink_buffer *out,
 			const struct fgt_message *status)
 {
@@ -232,6 +286,10 @@ int fgt_metrics_write(const struct fgt_message *status,
 	for (size_t i = 0; i < COUNT(of_agent); i++) {
 		put_head(&out, &of_agent[i]);
 		put_sample(&out, &of_agent[i], status, "");
+	}
+	for (size_t i = 0; i < COUNT(of_destination); i++) {
+		put_head(&out, &of_destination[i]);
+		put_destinations(&out, &of_destination[i], status);
 	}
 	for (size_t i = 0; i < COUNT(of_target); i++) {
 		put_head(&out, &of_target[i]);

@@ -4,7 +4,6 @@ program's own server. test_http_stacks.py BUILD [GROUP…]"""
 import gzip
 import json
 import os
-import shutil
 import socket
 import struct
 import subprocess
@@ -15,6 +14,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from kit.daemon_bench import run_groups, sleeper  # noqa: E402
 from kit.daemon_client import call  # noqa: E402
 from kit.harness import run_checker  # noqa: E402
+from kit.delivery.promtool import no_objection  # noqa: E402
 from kit.web.client import WebSocket, ask, read_metrics  # noqa: E402
 from kit.web.site import Site  # noqa: E402
 
@@ -169,11 +169,7 @@ def metrics(checks, bench):
               printed.returncode == 0 and
               sorted(read_metrics(printed.stdout)) ==
               sorted(name for name in found if "streams" not in name), printed)
-    if shutil.which("promtool"):
-        result = subprocess.run(["promtool", "check", "metrics"], text=True,
-                                input=answer.text, capture_output=True,
-                                check=False)
-        checks.ok("promtool has no objection", result.returncode == 0, result)
+    no_objection(checks, "promtool has no objection", answer.text)
     site.close()
 
 

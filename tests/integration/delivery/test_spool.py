@@ -14,6 +14,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from kit import sentry_server  # noqa: E402
 from kit.daemon_bench import Daemon, run_groups, sleeper  # noqa: E402
+from kit.delivery.promtool import no_objection  # noqa: E402
 from kit.sentry_server import SentryServer, accept, answer, fixed  # noqa: E402
 from kit.transact import (  # noqa: E402
     EVERY, KEY, Envelope, Program, dsn_of, until)
@@ -99,6 +100,13 @@ def kept_until_answered(checks, bench):
               status["spool_entries"] == row["spooled"] == 3 and
               status["spool_bytes"] == row["spooled_bytes"] ==
               sum(row["bytes"] for row in listed), status)
+    metrics = bench.run("--socket", daemon.socket, "metrics").stdout
+    checks.ok("metrics count them, too",
+              "\nfgtrace_spool_entries 3\n" in metrics and
+              "\nfgtrace_destination_waiting{destination=\"kept\","
+              "kind=\"sentry\",place=\"spool\"} 3\n" in metrics,
+              metrics[-3000:])
+    no_objection(checks, "promtool has no objection to these", metrics)
     modes = {oct(os.stat(os.path.join(spool_of(bench, "kept"), name)).st_mode
                  & 0o777) for name in entries_of(bench, "kept")}
     texts = b"".join(open(os.path.join(spool_of(bench, "kept"), name),

@@ -94,6 +94,34 @@ static void figures_become_metrics(void **state)
 	assert_null(strstr(found + 1, TORN_OF_REDIS));
 }
 
+static void destinations_and_spool_have_rows(void **state)
+{
+	FGT_AUTO(fgt_builder_free) struct fgt_builder *builder = NULL;
+
+	(void)state;
+	assert_int_equal(fgt_builder_new_reply(&builder), 0);
+	fgt_builder_uint(builder, "spool_entries", 3);
+	fgt_builder_uint(builder, "spool_oldest_ns", 2500000000);
+	fgt_builder_uint(builder, "spool_dropped_disk_full", 2);
+	fgt_builder_array_begin(builder, "destinations");
+	fgt_builder_map_begin(builder, NULL);
+	fgt_builder_string(builder, "name", "la\"b");
+	fgt_builder_string(builder, "kind", "http");
+	fgt_builder_uint(builder, "delivered", 7);
+	fgt_builder_uint(builder, "spooled", 3);
+	fgt_builder_uint(builder, "dropped_too_large", 1);
+	fgt_builder_map_end(builder);
+	fgt_builder_array_end(builder);
+	write_metrics(builder);
+	assert_has("\nfgtrace_spool_entries 3\n");
+	assert_has("\nfgtrace_spool_oldest_seconds 2.5\n");
+	assert_has("\nfgtrace_spool_dropped_total{reason=\"disk_full\"} 2\n");
+	assert_has("\nfgtrace_destination_delivered_total{destination="
+		   "\"la\\\"b\",kind=\"http\"} 7\n");
+	assert_has("kind=\"http\",place=\"spool\"} 3\n");
+	assert_has("kind=\"http\",reason=\"too_large\"} 1\n");
+}
+
 static void reply_of_another_agent_is_no_error(void **state)
 {
 	FGT_AUTO(fgt_builder_free) struct fgt_builder *builder = NULL;
@@ -110,6 +138,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(figures_become_metrics),
+		cmocka_unit_test(destinations_and_spool_have_rows),
 		cmocka_unit_test(reply_of_another_agent_is_no_error),
 	};
 
