@@ -148,7 +148,7 @@ int fgt_cut_build_stack(const struct fgt_cut *cut, struct fgt_ring_slice *slice,
 /* Gives the run its reason. */
 int fgt_cut_build_wait(struct fgt_cut *cut, struct fgt_ring_slice *slice,
 		       uint32_t id, struct fgt_run *run);
-/* After the runs: wake-ups of their threads, and the wakers. */
+/* After the runs and edges: wake-ups of their threads, and the wakers. */
 int fgt_cut_build_wakes(struct fgt_cut *cut, struct fgt_ring_slice *slice);
 
 /* Its texts are terminated, even from a damaged region. */

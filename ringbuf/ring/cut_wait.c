@@ -82,6 +82,53 @@ static int compare_wakes(const void *left, const void *right)
 	return a->waker < b->waker ? -1 : a->waker > b->waker;
 }
 
+/* 0: it does not show when the thread got a CPU. */
+static uint64_t on_ns_of(const struct fgt_ring_slice *slice,
+			 const struct fgt_edge *edge)
+{
+	uint64_t tick_ns = slice->tick_ns[edge->tick];
+	uint64_t before_ns = (uint64_t)edge->on_us * 1000;
+
+	return before_ns && before_ns < tick_ns ? tick_ns - before_ns : 0;
+}
+
+/*
+ * A thread that was woken gets a CPU before it is woken again: where that is an
+ * edge, it shows the delay that was not known yet when the wake-up was recorded.
+ */
+static void find_delays(struct fgt_ring_slice *slice)
+{
+	uint32_t at = 0;
+
+	for (uint32_t i = 0; i < slice->wake_count; i++) {
+		struct fgt_slice_wake *wake = &slice->wakes[i];
+		bool is_last = i + 1 == slice->wake_count ||
+			       wake[1].thread != wake->thread;
+		const struct fgt_edge *edge;
+		uint64_t on_ns;
+
+		/* Edges are up to 1 µs early. */
+		while (at < slice->edge_count &&
+		       (slice->edges[at].thread < wake->thread ||
+			(slice->edges[at].thread == wake->thread &&
+			 on_ns_of(slice, &slice->edges[at]) + 1000 <
+				 wake->at_ns)))
+			at++;
+		if (at == slice->edge_count)
+			return;
+		edge = &slice->edges[at];
+		on_ns = on_ns_of(slice, edge);
+		if (wake->delay_us != FGT_WAKE_DELAY_UNKNOWN ||
+		    edge->thread != wake->thread ||
+		    (!is_last && on_ns > wake[1].at_ns))
+			continue;
+		wake->delay_us =
+			on_ns > wake->at_ns
+				? (uint32_t)((on_ns - wake->at_ns) / 1000)
+				: 0;
+	}
+}
+
 int fgt_cut_build_wakes(struct fgt_cut *cut, struct fgt_ring_slice *slice)
 {
 	slice->lost_wakes = cut->lost_wakes;
@@ -105,5 +152,6 @@ int fgt_cut_build_wakes(struct fgt_cut *cut, struct fgt_ring_slice *slice)
 		slice->wake_count++;
 	}
 	FGT_ARRAY_SORT(slice->wakes, slice->wake_count, compare_wakes);
+	find_delays(slice);
 	return 0;
 }

@@ -164,7 +164,8 @@ struct fgt_wake_source {
 
 /*
  * Between begin and commit: a wake-up of the thread, since the tick before and
- * up to this one; delay_us as in fgt_slice_wake. 16 bytes each. -EINVAL for a
+ * up to this one; delay_us as in fgt_slice_wake: where it is not known, a cut
+ * finds it by the edges. 16 bytes each. -EINVAL for a
  * bad slot, context or frame; -ENOSPC, and counted as lost: more than one a
  * thread on average, more than a quarter of the log each second, no room for
  * the waker, or more than 4 s back.

@@ -68,6 +68,43 @@ static void wake_up_is_cut_as_it_was_added(void **state)
 	assert_int_equal(waker->stack, FGT_NODE_NONE);
 }
 
+#define BLOCKED (FGT_STATE_SYSCALL_FIRST + 7)
+
+static void delay_that_was_not_known_is_found_by_the_edges(void **state)
+{
+	FGT_AUTO(fgt_ring_free)
+	struct fgt_ring *ring = kit_ring(101, 30, 1 << 20);
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
+	uint32_t slot = kit_thread(ring, WAITED);
+	const uint64_t tick_ns = 2 * PERIOD_NS;
+	const struct fgt_edge_list edges = { .count = 2,
+					     .is_on_first = true,
+					     .ns = { tick_ns - 4000000,
+						     tick_ns - 3000000 } };
+	const struct fgt_wake_source timer = { .context = FGT_WAKE_TIMER };
+	const uint64_t before_ns[] = { 6000000, 4250000, 2000000 };
+
+	(void)state;
+	begin(ring, 1);
+	kit_set(ring, slot, 100, 3, BLOCKED);
+	fgt_ring_tick_commit(ring);
+	begin(ring, 2);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(
+			fgt_ring_add_wake(ring, slot, tick_ns - before_ns[i],
+					  FGT_WAKE_DELAY_UNKNOWN, &timer),
+			0);
+	assert_int_equal(fgt_ring_set_edges(ring, slot, &edges), 0);
+	fgt_ring_tick_commit(ring);
+	slice = kit_cut(ring, 0, UINT64_MAX);
+	kit_validate(slice);
+	assert_int_equal(slice->wake_count, 3);
+	/* It was woken again before it got a CPU, so far as is known. */
+	assert_int_equal(slice->wakes[0].delay_us, FGT_WAKE_DELAY_UNKNOWN);
+	assert_in_range(slice->wakes[1].delay_us, 248, 250);
+	assert_int_equal(slice->wakes[2].delay_us, FGT_WAKE_DELAY_UNKNOWN);
+}
+
 static void wake_ups_are_by_thread_and_time_and_within_the_range(void **state)
 {
 	FGT_AUTO(fgt_ring_free)
@@ -219,6 +256,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(wake_up_is_cut_as_it_was_added),
+		cmocka_unit_test(
+			delay_that_was_not_known_is_found_by_the_edges),
 		cmocka_unit_test(
 			wake_ups_are_by_thread_and_time_and_within_the_range),
 		cmocka_unit_test(
