@@ -284,23 +284,36 @@ int fgt_message_get_array(const struct fgt_message *message, const char *key,
 	return result_of(&cursor);
 }
 
-int fgt_message_next(struct fgt_message_array *array,
-		     struct fgt_message *ret_element)
+/* -EINVAL: it is no map. */
+static int read_map(struct fgt_msgpack_cursor *cursor,
+		    struct fgt_message *ret_map)
 {
-	struct fgt_msgpack_cursor *cursor = &array->cursor;
 	size_t at = cursor->at;
-	bool is_map;
+	bool is_map = fgt_msgpack_peek(cursor) == FGT_MSGPACK_MAP;
 
-	if (array->count == 0)
-		return -ENOENT;
-	array->count--;
-	is_map = fgt_msgpack_peek(cursor) == FGT_MSGPACK_MAP;
 	fgt_msgpack_skip(cursor);
 	if (!is_map)
 		return -EINVAL;
-	ret_element->bytes = cursor->bytes + at;
-	ret_element->len = cursor->at - at;
+	ret_map->bytes = cursor->bytes + at;
+	ret_map->len = cursor->at - at;
 	return 0;
+}
+
+int fgt_message_get_map(const struct fgt_message *message, const char *key,
+			struct fgt_message *ret_map)
+{
+	struct fgt_msgpack_cursor cursor = find(message, key);
+
+	return cursor.error ? result_of(&cursor) : read_map(&cursor, ret_map);
+}
+
+int fgt_message_next(struct fgt_message_array *array,
+		     struct fgt_message *ret_element)
+{
+	if (array->count == 0)
+		return -ENOENT;
+	array->count--;
+	return read_map(&array->cursor, ret_element);
 }
 
 /* ---- Requests and replies ---------------------------------------------- */

@@ -20,7 +20,8 @@
 
 /*
  * A checked map, as msgpack whose strings end with a NUL that is part of them.
- * Filled in by fgt_message_decode() and fgt_message_next() only.
+ * Filled in by fgt_message_decode(), fgt_message_get_map() and
+ * fgt_message_next() only.
  */
 struct fgt_message {
 	const uint8_t *bytes;
@@ -58,6 +59,9 @@ int fgt_message_get_string(const struct fgt_message *message, const char *key,
 			   const char **ret_value);
 int fgt_message_get_bin(const struct fgt_message *message, const char *key,
 			const uint8_t **ret_bytes, size_t *ret_len);
+/* A map within it. */
+int fgt_message_get_map(const struct fgt_message *message, const char *key,
+			struct fgt_message *ret_map);
 
 /* An array of maps, read from front to back. */
 struct fgt_message_array {

@@ -155,6 +155,16 @@ static void print_times(const struct fgt_message *target)
 	puts(is_alive ? "" : ", ended");
 }
 
+/* As deliveries name it; "?": an agent that does not know of it. */
+static const char *service_name(const struct fgt_message *target)
+{
+	struct fgt_message service;
+
+	return fgt_message_get_map(target, "service", &service) == 0
+		       ? text(&service, "name")
+		       : "?";
+}
+
 static void print_target(const struct fgt_message *target)
 {
 	const char *limitation = text(target, "limitation");
@@ -162,6 +172,8 @@ static void print_target(const struct fgt_message *target)
 
 	printf("%8" PRIu64 "  ", number(target, "pid"));
 	fgt_print_padded(stdout, text(target, "name"), 16);
+	putchar(' ');
+	fgt_print_padded(stdout, service_name(target), 16);
 	printf(" %7" PRIu64 " %7.1f %5.2f %% %7" PRIu64 " %6.1f s %5.1f MiB ",
 	       number(target, "threads"), fraction(target, "effective_hz"),
 	       fraction(target, "cpu_percent"), number(target, "missed_ticks"),
@@ -191,8 +203,9 @@ int fgt_print_target_table(const char *verb, const struct fgt_message *reply)
 		puts("no targets: attach one with 'fgtrace-agent attach "
 		     "PID|NAME'");
 	else
-		puts("     pid  name             threads      Hz     cpu  missed"
-		     "     held       log  complete  sampled");
+		puts("     pid  name             service          threads"
+		     "      Hz     cpu  missed     held       log  complete"
+		     "  sampled");
 	while (fgt_message_next(&targets, &target) == 0)
 		print_target(&target);
 	print_rules(reply);

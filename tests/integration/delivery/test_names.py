@@ -109,6 +109,10 @@ def published(checks, bench):
                   [found.get(key) for key in
                    ("version", "namespace", "instance", "environment")] ==
                   ["1.4", "web", "i-7", "staging"], found)
+        shown = bench.run("--socket", daemon.socket, "targets").stdout
+        checks.ok(f"{way}: targets has a column of services", re.search(
+            r"^ +pid  name +service +threads .*\n(.*\n)* *%d  \S+ +shop +\d+ "
+            % program.pid, shown), shown)
         program.publish(way, "service.name=barn")
         checks.ok(f"{way}: what is published again takes its place",
                   has_name(daemon, program.pid, "barn") and

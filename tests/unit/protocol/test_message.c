@@ -68,6 +68,8 @@ static void arrays_of_maps_nest(void **state)
 	char json[200] = "";
 	const struct fgt_sink sink = { append, json };
 	const char *name;
+	const uint8_t *bytes;
+	size_t len;
 	int64_t pid;
 
 	(void)state;
@@ -92,6 +94,13 @@ static void arrays_of_maps_nest(void **state)
 	assert_int_equal(fgt_message_get_array(message, "empty", &array), 0);
 	assert_int_equal(array.count, 0);
 	assert_int_equal(fgt_message_next(&array, &element), -ENOENT);
+	assert_int_equal(fgt_message_get_map(message, "targets", &element),
+			 -EINVAL);
+	assert_int_equal(fgt_message_get_map(message, "none", &element),
+			 -ENOENT);
+	assert_int_equal(fgt_message_get_map(message, "ring", &element), 0);
+	assert_int_equal(fgt_message_get_bin(&element, "bin", &bytes, &len), 0);
+	assert_int_equal(len, 4);
 	assert_int_equal(fgt_message_get_array(message, "targets", &array), 0);
 	assert_int_equal(array.count, 3);
 	assert_int_equal(fgt_message_next(&array, &element), -EINVAL);
