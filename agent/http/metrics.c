@@ -118,6 +118,8 @@ static const struct metric_row of_target[] = {
 	ROW("target_ring_size_bytes", "gauge", "Memory of the ring.", "", "ring_size_bytes"),
 	ROW("target_ring_evicted_ticks_total", "counter", "Ticks that made room for later ones.", "", "ring_evicted_ticks"),
 	ROW("target_ring_overflows_total", "counter", "Times that the ring had no room left.", "", "ring_overflows"),
+	ROW("target_ring_lost_waits_total", "counter", "Reasons of waits that found no room.", "", "ring_lost_waits"),
+	ROW("target_ring_lost_wakes_total", "counter", "Wake-ups that found no room.", "", "ring_lost_wakes"),
 	ROW("target_ring_entries", "gauge", "Entries of the ring's tables.", "table=\"nodes\"", "ring_nodes"),
 	ROW("target_ring_entries", "gauge", "", "table=\"frames\"", "ring_frames"),
 	ROW("target_ring_entries", "gauge", "", "table=\"images\"", "ring_images"),

@@ -205,6 +205,8 @@ static void add_ring(struct fgt_builder *builder,
 	fgt_builder_uint(builder, "ring_ticks", ring->ticks);
 	fgt_builder_uint(builder, "ring_changes", ring->changes);
 	fgt_builder_uint(builder, "ring_overflows", ring->overflows);
+	fgt_builder_uint(builder, "ring_lost_waits", ring->lost_waits);
+	fgt_builder_uint(builder, "ring_lost_wakes", ring->lost_wakes);
 	fgt_builder_uint(builder, "ring_evicted_ticks", ring->evicted_ticks);
 	fgt_builder_uint(builder, "ring_log_used_bytes", ring->log_used_bytes);
 	fgt_builder_uint(builder, "ring_log_size_bytes", ring->log_size_bytes);
