@@ -11,6 +11,7 @@
 /* cmocka needs the four above first */
 #include <cmocka.h>
 
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -106,6 +107,27 @@ static void address_without_an_object_is_image_and_offset(void **state)
 	kit_slice_free(slice);
 }
 
+/* Its .symtab is stripped. */
+static void object_of_a_library_is_named_by_its_dynamic_symbols(void **state)
+{
+	FGT_AUTO(free) void *path = NULL;
+	struct fgt_ring_slice *slice;
+	uint64_t addresses[WAITS] = { 0 };
+	Dl_info libc;
+
+	(void)state;
+	assert_true(dladdr((void *)(uintptr_t)getpid, &libc));
+	path = realpath(libc.dli_fname, NULL);
+	addresses[0] = kit_address_of(path, "_IO_2_1_stdout_");
+	addresses[1] = BIAS + addresses[0] + 16;
+	addresses[0] += BIAS;
+	slice = slice_of(path, addresses, addresses[1] - BIAS + 4096);
+	resolve(NULL, slice);
+	expect(slice, 0, "_IO_2_1_stdout_");
+	expect(slice, 1, "_IO_2_1_stdout_+0x10");
+	kit_slice_free(slice);
+}
+
 static pthread_mutex_t own_lock[2];
 
 /* No helper, and the mappings as they are. */
@@ -144,6 +166,8 @@ int main(void)
 			address_of_a_wait_is_named_by_the_object_that_covers_it),
 		cmocka_unit_test(
 			object_of_a_stripped_file_is_named_by_its_debug_file),
+		cmocka_unit_test(
+			object_of_a_library_is_named_by_its_dynamic_symbols),
 		cmocka_unit_test(address_without_an_object_is_image_and_offset),
 		cmocka_unit_test(objects_and_heap_of_this_process_are_named),
 	};
