@@ -30,7 +30,7 @@ from kit.harness import Bench, read_until  # noqa: E402
 
 THREADS = 40
 CALLS = 6  # of the library at a time
-AHEAD = 24  # slices that wait
+AHEAD = 24  # slices that wait, in memory or in the spool
 PATIENCE_S = 120
 ENDINGS = ("fgt", "pftrace", "trace.json", "trace.json.gz", "pb.gz", "folded",
            "speedscope.json", "otlp", "envelope", "chunk.envelope")
@@ -64,7 +64,7 @@ def missed(status):
 
 
 def waiting(status):
-    return status["deliveries_waiting"]
+    return status["deliveries_waiting"] + status["spool_entries"]
 
 
 def send_all(daemon, program, count, last_ms):
