@@ -3,8 +3,9 @@
 
 usage: test_otlp.py BUILD
 
-Both shapes, from the command line and by a destination of the configuration;
-and a transaction of a program, whose samples refer to its span.
+Both shapes, from the command line and by a destination of the configuration; a
+transaction of a program, whose samples refer to its span; and the life of a
+program in chunks.
 """
 import glob
 import gzip
@@ -18,11 +19,13 @@ import threading
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from kit import strict  # noqa: E402
 from kit.cli_checks import ok, run_groups  # noqa: E402
+from kit.daemon_bench import Daemon  # noqa: E402
 from kit.delivery import check_otlp  # noqa: E402
 from kit.harness import KIT  # noqa: E402
 
 PATH = "/v1development/profiles"
 ANSWER_SECONDS = 60
+CHUNKS = 3
 
 
 class Receiver(http.server.BaseHTTPRequestHandler):
@@ -118,10 +121,52 @@ def test_transaction(bench, server):
        abs(links[key] - int(ns)) < 0.03e9 + int(ns) / 10, (links, key, ns))
 
 
+def check_chunks(name, chunks, has_times):
+    """Each begins where the one before ends, and no tick counts twice."""
+    chunks.sort(key=lambda chunk: chunk.begin)
+    period = chunks[0].period
+    gaps = [after.begin - before.end
+            for before, after in zip(chunks, chunks[1:])]
+    ok(f"{name}: each begins where the one before ends",
+       all(abs(gap) < 3 * period for gap in gaps), gaps)
+    ok(f"{name}: all have their shape and one service", all(
+        chunk.has_times == has_times for chunk in chunks) and
+       len({chunk.resource["service.name"] for chunk in chunks}) == 1)
+    threads = [{tid: sum(stacks.values())
+                for tid, stacks in chunk.stacks().items()}
+               for chunk in chunks]
+    whole = chunks[-1].end - chunks[0].begin
+    found = {tid: sum(one[tid] for one in threads) for tid in threads[0]
+             if all(tid in one for one in threads)}
+    ok(f"{name}: each tick of a thread counts once", found and all(
+        abs(ns - whole) < whole / 50 for ns in found.values()),
+       (found, whole))
+
+
+def test_continuous(bench):
+    """One program to two destinations, as times and as sums."""
+    servers = [start_receiver(), start_receiver()]
+    child = bench.start([bench.program("truth-fp"), "shares", "60"],
+                        stdout=subprocess.DEVNULL)
+    daemon = Daemon(bench, "continuous", f"""
+upload: {{ destinations = (
+  {{ name = "times"; url = "{servers[0].url}"; }},
+  {{ name = "sums"; url = "{servers[1].url}"; shape = "sum"; }} ); }};
+targets = ( {{ pid = {child.pid}; continuous = true; continuous_s = 2; }} );""")
+    for server, name in zip(servers, ("chunks of times", "chunks of sums")):
+        chunks = [arrival(server, name) for _ in range(CHUNKS)]
+        if all(chunks):
+            check_chunks(name, chunks, name == "chunks of times")
+    daemon.end()
+    for server in servers:
+        server.shutdown()
+
+
 def run(bench):
     server = start_receiver()
     test_command_line(bench, server)
     test_transaction(bench, server)
+    test_continuous(bench)
     server.shutdown()
 
 

@@ -318,6 +318,8 @@ class Otlp:
         self.period = one(profile, "period")
         demand(self.period > 0 and one(profile, "duration") > 0 and
                one(profile, "time") > 1e18, "period, duration or time")
+        self.begin = one(profile, "time")
+        self.end = self.begin + one(profile, "duration")
         self.lost = dictionary.attributes(profile)
         demand(self.lost.keys() <= LOST, f"profile: {self.lost}")
         self.samples = Samples(dictionary, profile).read_all()
