@@ -18,7 +18,7 @@ _fgtrace_agent()
 		cur=${words[cword]} prev=${words[cword - 1]}
 	fi
 	local verbs='daemon attach detach slice record convert status targets metrics tail triggers
-		spool config version help'
+		spool why config version help'
 	for ((i = 1; i < cword; i++)); do
 		case ${words[i]} in
 		--socket) ((i++)) ;;
@@ -44,6 +44,10 @@ _fgtrace_agent()
 	fi
 	case $prev in
 	-f | --format)
+		if [[ $verb == why ]]; then
+			mapfile -t COMPREPLY < <(compgen -W 'text md json' -- "$cur")
+			return
+		fi
 		mapfile -t COMPREPLY < <(compgen -W 'fgt chrome sentry sentry-chunk pprof folded speedscope otlp perfetto' -- "$cur")
 		return
 		;;
@@ -57,7 +61,7 @@ _fgtrace_agent()
 		;;
 	-p | --pid | -n | --name)
 		# slice asks the daemon's targets; record takes any process.
-		if [[ $verb == slice || $verb == tail ]]; then
+		if [[ $verb == slice || $verb == tail || $verb == why ]]; then
 			mapfile -t COMPREPLY < <(compgen -W "$(
 				_fgtrace_agent_targets "${words[0]}" "$prev"
 			)" -- "$cur")

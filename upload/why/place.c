@@ -100,10 +100,10 @@ struct fgt_place fgt_place_of(const struct fgt_ring_slice *slice, uint32_t node)
 			continue;
 		own = own_function(slice, frame);
 		if (own)
-			return (struct fgt_place){ own, call };
+			return (struct fgt_place){ own, call, true };
 		call = outer_function(slice, frame);
 		if (!leaf)
 			leaf = call;
 	}
-	return (struct fgt_place){ leaf, 0 };
+	return (struct fgt_place){ leaf, 0, false };
 }

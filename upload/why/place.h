@@ -19,6 +19,7 @@ struct fgt_place {
 	 * function of the stack. */
 	uint32_t function;
 	uint32_t call; /* the library's function that it called */
+	bool is_own; /* function is the program's */
 };
 
 /*

@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Text and markdown of an explanation. Names come from outside and are printed
+ * without control characters.
+ */
+#include "agent/cli/output/explanation.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "agent/cli/output/explanation_json.h"
+#include "agent/cli/output/summary.h"
+#include "upload/why/words.h"
+
+#define LINE_COLUMNS   400
+#define CAUSES_SHOWN   5u
+#define MISSED_PERCENT 5
+
+struct printer {
+	const struct fgt_explanation *of;
+	const struct fgt_ring_slice *slice;
+	FILE *file;
+	bool is_markdown;
+};
+
+static void print_words(const struct printer *printer,
+			const struct fgt_words *words)
+{
+	fgt_print_text(printer->file, words->text, LINE_COLUMNS);
+}
+
+static void print_line(const struct printer *printer,
+		       const struct fgt_words *words)
+{
+	print_words(printer, words);
+	fputc('\n', printer->file);
+}
+
+static void print_heading(const struct printer *printer, const char *text)
+{
+	fprintf(printer->file, printer->is_markdown ? "\n### %s\n\n" : "\n%s\n",
+		text);
+}
+
+/* "1st of 37" */
+static void add_rank(struct fgt_words *words, const struct printer *printer,
+		     const struct fgt_rank *rank)
+{
+	static const char *const endings[] = { "th", "st", "nd", "rd" };
+	uint32_t last = rank->place % 10;
+	bool is_teen = rank->place / 10 % 10 == 1;
+
+	fgt_words_add(words, "%u%s of %u", rank->place,
+		      endings[last <= 3 && !is_teen ? last : 0],
+		      printer->of->windows->count);
+}
+
+static bool has_baseline(const struct printer *printer)
+{
+	return printer->of->windows->count > FGT_EXPLAIN_WINDOWS_MIN;
+}
+
+static void print_range(const struct printer *printer, const char *from,
+			const char *to)
+{
+	const struct fgt_windows *windows = printer->of->windows;
+	const struct fgt_window *range = &windows->windows[0];
+	uint32_t ticks = range->end - range->first;
+	double full =
+		windows->length_ms * 1e6 / (double)printer->slice->period_ns;
+	struct fgt_words words = { .len = 0 };
+
+	if (printer->is_markdown)
+		fgt_words_add(&words, "## ");
+	fgt_words_add(&words,
+		      "%s (pid %d), %s to %s: ", printer->slice->process.name,
+		      printer->slice->process.pid, from, to);
+	fgt_words_add_ms(&words, windows->length_ms);
+	fgt_words_add(&words, ", %u ticks", ticks);
+	if (full - ticks > full * MISSED_PERCENT / 100)
+		fgt_words_add(&words, " (%.0f missed)", full - ticks);
+	print_line(printer, &words);
+	words.len = 0;
+	if (printer->is_markdown)
+		fputc('\n', printer->file);
+	if (has_baseline(printer))
+		fgt_words_add(&words,
+			      "compared with %u other windows of that length",
+			      windows->count - 1);
+	else
+		fgt_words_add(&words,
+			      "no baseline: the recording has only %u other "
+			      "windows of that length; ask for a shorter range",
+			      windows->count - 1);
+	print_line(printer, &words);
+}
+
+static void print_row(const struct printer *printer,
+		      const struct fgt_explained_row *row)
+{
+	const struct fgt_explanation *of = printer->of;
+	const char *separator = printer->is_markdown ? " | " : "  ";
+	struct fgt_words time = { .len = 0 }, usual = { .len = 0 };
+	struct fgt_words what = { .len = 0 };
+
+	fgt_words_add_ms(&time, row->ms);
+	if (row->doing != FGT_ID_NONE && has_baseline(printer))
+		fgt_words_add_ms(&usual, row->rank.usual_ms);
+	if (row->doing == FGT_ID_NONE)
+		fgt_words_add(&what, "anything else, or not there");
+	else
+		fgt_words_add_doing(&what, of->slice,
+				    &of->doings->doings[row->doing]);
+	fprintf(printer->file, "%s%9s%s%5.1f %%%s%9s%s",
+		printer->is_markdown ? "| " : "  ", time.text, separator,
+		100 * row->ms / of->windows->length_ms, separator, usual.text,
+		separator);
+	print_words(printer, &what);
+	fputs(printer->is_markdown ? " |\n" : "\n", printer->file);
+}
+
+static void print_rows(const struct printer *printer)
+{
+	const struct fgt_explanation *of = printer->of;
+	const struct fgt_slice_thread *thread = &of->slice->threads[of->thread];
+	struct fgt_words words = { .len = 0 };
+
+	fgt_words_add_thread(&words, of->slice, thread->tid);
+	if (!of->is_thread_chosen)
+		fgt_words_add(&words, ", whose behaviour differs most");
+	if (printer->is_markdown)
+		fputs("\n### ", printer->file);
+	else
+		fputc('\n', printer->file);
+	print_line(printer, &words);
+	fputs(printer->is_markdown
+		      ? "\n| time | share | usual | what |\n|--:|--:|--:|---|\n"
+		      : "       time    share      usual  what\n",
+	      printer->file);
+	for (uint32_t i = 0; i < of->row_count; i++)
+		print_row(printer, &of->rows[i]);
+}
+
+static double ms_into_range(const struct printer *printer, uint32_t tick)
+{
+	const struct fgt_ring_slice *slice = printer->slice;
+	const struct fgt_window *range = &printer->of->windows->windows[0];
+
+	return (double)(slice->tick_ns[tick] - slice->tick_ns[range->first]) /
+	       1e6;
+}
+
+static void print_step(const struct printer *printer,
+		       const struct fgt_explained_step *step)
+{
+	const struct fgt_explanation *of = printer->of;
+	const struct fgt_run *behind = &of->slice->runs[step->culprit.run];
+	struct fgt_words words = { .len = 0 };
+
+	fgt_words_add(&words,
+		      "%s+%.0f ms: ", printer->is_markdown ? "- " : "  ",
+		      ms_into_range(printer, step->first));
+	fgt_words_add_ms(&words, step->ms);
+	fgt_words_add(&words, " ");
+	if (step->culprit.depth) {
+		fgt_words_add(&words, "waited for ");
+		fgt_words_add_thread(&words, of->slice,
+				     of->slice->threads[behind->thread].tid);
+		fgt_words_add(&words, ", which was in ");
+	}
+	fgt_words_add_doing(
+		&words, of->slice,
+		&of->doings->doings[of->doings->run_doings[step->culprit.run]]);
+	if (step->culprit.is_cycle)
+		fgt_words_add(&words, " (deadlock: holders wait for each "
+				      "other)");
+	print_line(printer, &words);
+}
+
+static void print_steps(const struct printer *printer)
+{
+	const struct fgt_explanation *of = printer->of;
+	struct fgt_words words = { .len = 0 };
+	bool has_other = false;
+
+	for (uint32_t i = 0; i < of->step_count; i++)
+		has_other |= of->steps[i].culprit.depth > 0;
+	/* Without another thread behind it the table shows all. */
+	if (!has_other)
+		return;
+	print_heading(printer, "Critical path");
+	for (uint32_t i = 0; i < of->step_count; i++)
+		print_step(printer, &of->steps[i]);
+	if (of->steps_left_out_ms < of->windows->length_ms / 100)
+		return;
+	fgt_words_add(&words, "%s", printer->is_markdown ? "- " : "  ");
+	fgt_words_add_ms(&words, of->steps_left_out_ms);
+	fgt_words_add(&words, " in shorter parts");
+	print_line(printer, &words);
+}
+
+static void add_group(struct fgt_words *words, const struct printer *printer,
+		      const struct fgt_explained_cause *cause)
+{
+	const struct fgt_ring_slice *slice = printer->slice;
+	const struct fgt_slice_thread *thread =
+		&slice->threads[slice->runs[cause->run].thread];
+
+	if (cause->threads > 1)
+		fgt_words_add(words, "%u threads like %s", cause->threads,
+			      fgt_slice_string(slice, thread->name));
+	else
+		fgt_words_add_thread(words, slice, thread->tid);
+}
+
+static void add_times(struct fgt_words *words, const struct printer *printer,
+		      const struct fgt_explained_cause *cause)
+{
+	const struct fgt_explanation *of = printer->of;
+
+	fgt_words_add_ms(words, cause->own_ms);
+	fgt_words_add(words,
+		      cause->threads > 1 ? " of their time" : " of its time");
+	if (cause->waiters && cause->waiter_run != FGT_ID_NONE) {
+		fgt_words_add(words, "; ");
+		fgt_words_add_ms(words, cause->waited_ms);
+		fgt_words_add(words, " for which %u other%s waited (",
+			      cause->waiters, cause->waiters > 1 ? "s" : "");
+		fgt_words_add_doing(
+			words, of->slice,
+			&of->doings->doings
+				 [of->doings->run_doings[cause->waiter_run]]);
+		fgt_words_add(words, ")");
+	}
+	if (!has_baseline(printer))
+		return;
+	fgt_words_add(words, "; usual ");
+	fgt_words_add_ms(words, cause->rank.usual_ms);
+	fgt_words_add(words, ", ");
+	add_rank(words, printer, &cause->rank);
+	if (cause->rank.most_ms == 0)
+		fgt_words_add(words, ", never seen in the others");
+}
+
+static void print_cause(const struct printer *printer, uint32_t number,
+			const struct fgt_explained_cause *cause)
+{
+	const struct fgt_explanation *of = printer->of;
+	struct fgt_words words = { .len = 0 };
+
+	fgt_words_add(&words, "%s%u. ", printer->is_markdown ? "" : "  ",
+		      number);
+	add_group(&words, printer, cause);
+	fgt_words_add(&words, ": ");
+	fgt_words_add_doing(&words, of->slice,
+			    &of->doings->doings[cause->doing]);
+	fgt_words_add_callers(&words, of->slice,
+			      of->slice->runs[cause->run].stack);
+	if (cause->is_cycle)
+		fgt_words_add(&words, " (deadlock: holders wait for each "
+				      "other)");
+	print_line(printer, &words);
+	words.len = 0;
+	fgt_words_add(&words, "     ");
+	add_times(&words, printer, cause);
+	print_line(printer, &words);
+}
+
+static void print_causes(const struct printer *printer)
+{
+	const struct fgt_explanation *of = printer->of;
+
+	print_heading(printer, has_baseline(printer)
+				       ? "Unusual, in all threads"
+				       : "Most time, in all threads");
+	if (!of->cause_count)
+		fputs("  nothing unusual: no function, state or wait took "
+		      "clearly more time than in the other windows\n",
+		      printer->file);
+	for (uint32_t i = 0; i < of->cause_count && i < CAUSES_SHOWN; i++)
+		print_cause(printer, i + 1, &of->causes[i]);
+}
+
+static void print_unknown(const struct printer *printer)
+{
+	const struct fgt_explanation *of = printer->of;
+	struct fgt_words words = { .len = 0 };
+
+	if (!of->has_wakes)
+		fgt_words_add(&words, "%s",
+			      "which thread woke which (needs "
+			      "root, or CAP_BPF and CAP_PERFMON)");
+	if (!of->has_waits)
+		fgt_words_add(&words, "%sreasons of waits",
+			      words.len ? "; " : "");
+	if (of->unknown_ms > of->windows->length_ms / 20) {
+		fgt_words_add(&words, "%s", words.len ? "; " : "");
+		fgt_words_add_ms(&words, of->unknown_ms);
+		fgt_words_add(&words, " of threads without a stack");
+	}
+	if (!words.len)
+		return;
+	print_heading(printer, "Not known");
+	fputs("  ", printer->file);
+	print_line(printer, &words);
+}
+
+int fgt_explanation_print(const struct fgt_explanation *explanation,
+			  enum fgt_explanation_form form, const char *from,
+			  const char *to, FILE *file)
+{
+	const struct printer printer = {
+		.of = explanation,
+		.slice = explanation->slice,
+		.file = file,
+		.is_markdown = form == FGT_EXPLANATION_MARKDOWN,
+	};
+
+	if (form == FGT_EXPLANATION_JSON)
+		return fgt_explanation_print_json(explanation, from, to, file);
+	print_range(&printer, from, to);
+	print_rows(&printer);
+	print_steps(&printer);
+	print_causes(&printer);
+	print_unknown(&printer);
+	return ferror(file) ? -EIO : 0;
+}

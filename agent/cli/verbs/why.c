@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fgtrace-agent why: what was different in a past time, and what caused it. Of
+ * a daemon's target, or of a .fgt file.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "agent/cli/complaint.h"
+#include "agent/cli/output/explanation.h"
+#include "agent/cli/output/input.h"
+#include "agent/cli/range/range.h"
+#include "agent/cli/verbs/fetch.h"
+#include "agent/cli/verbs/verbs.h"
+
+#define LAST_NS 1000000000ull
+#define NAME	fgt_verb_why.name
+
+static const struct fgt_option options[] = {
+	FGT_RANGE_OPTIONS,
+	{ "last", 0, "D", "the last 500ms, 2s (default: 1s)", "from to span " },
+	{ "pid", 'p', "PID", "the target's process id", "name " },
+	{ "name", 'n', "NAME", "the target's name (default: the only one)",
+	  "pid " },
+	{ "tid", 0, "TID",
+	  "this thread (default: the one whose behaviour differs most)",
+	  "span " },
+	{ "span", 0, "NAME",
+	  "the longest span or task of that name in the range (default: in all "
+	  "that is recorded), and its thread",
+	  "tid last " },
+	{ "format", 'f', "FORMAT", "text, md or json (default: text)",
+	  "json " },
+	{ "json", 0, NULL, "the same as -f json", "format " },
+	{ "socket", 0, "PATH", "the daemon's control socket", NULL },
+	{ .name = NULL },
+};
+
+/* What is asked of which slice. */
+struct question {
+	struct fgt_range range;
+	struct fgt_now now;
+	uint64_t from_ns, to_ns;
+	int32_t tid; /* 0: any */
+	const char *span; /* NULL: none */
+	enum fgt_explanation_form form;
+};
+
+static int read_form(const struct fgt_arguments *arguments,
+		     enum fgt_explanation_form *ret_form, struct fgt_why *why)
+{
+	static const char *const names[] = {
+		[FGT_EXPLANATION_TEXT] = "text",
+		[FGT_EXPLANATION_MARKDOWN] = "md",
+		[FGT_EXPLANATION_JSON] = "json",
+	};
+	const char *name = fgt_options_get(arguments, "format");
+
+	if (!name)
+		name = fgt_options_has(arguments, "json") ? "json" : "text";
+	for (unsigned int i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		if (strcmp(name, names[i]) == 0) {
+			*ret_form = (enum fgt_explanation_form)i;
+			return 0;
+		}
+	}
+	return fgt_why_set(why, -EINVAL,
+			   "unknown format \"%s\": use text, md or json", name);
+}
+
+/* Everything that the target's ring holds. */
+static int fetch(const struct fgt_arguments *arguments,
+		 struct fgt_ring_slice **ret_slice, struct fgt_why *why)
+{
+	FGT_AUTO(fgt_channel_close) struct fgt_channel channel = { .fd = -1 };
+	char socket_path[FGT_SOCKET_PATH_SIZE];
+	struct fgt_fetch fetch = { .socket_path = socket_path };
+	bool is_clock_set;
+	int64_t pid;
+	int r = fgt_options_get_number(arguments, "pid", 1, INT32_MAX, 0, &pid,
+				       why);
+
+	if (r == 0)
+		r = fgt_fetch_socket(arguments, socket_path,
+				     sizeof(socket_path), why);
+	fetch.pid = (int32_t)pid;
+	fetch.name = fgt_options_get(arguments, "name");
+	if (r == 0)
+		r = fgt_fetch_open(socket_path, &channel, why);
+	if (r == 0)
+		r = fgt_fetch_slice(&fetch, &channel, ret_slice, &is_clock_set,
+				    why);
+	return r;
+}
+
+static int load(const char *path, struct fgt_ring_slice **ret_slice,
+		struct fgt_why *why)
+{
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
+	FGT_AUTO(fgt_config_free) struct fgt_config *config = NULL;
+	struct stat status;
+	int r = fgt_input_read(path, &slice, &status, why);
+
+	if (r == 0)
+		r = fgt_config_load(NULL, &config, why);
+	if (r == 0)
+		r = fgt_input_name(slice, config);
+	if (r == 0)
+		*ret_slice = FGT_TAKE(slice);
+	return r;
+}
+
+/* The range's ends on the slice's clock. A file's end is its now. */
+static int read_range(const struct fgt_ring_slice *slice,
+		      struct question *question, struct fgt_why *why)
+{
+	bool is_open = question->span && !question->range.has_from;
+	int r = fgt_range_to_mono(&question->range, slice, &question->now,
+				  &question->from_ns, &question->to_ns, why);
+
+	if (r == 0 && is_open)
+		question->from_ns = 0;
+	return r;
+}
+
+/* The longest span or task of that name that began in the range. */
+static int find_span(const struct fgt_ring_slice *slice,
+		     struct question *question, struct fgt_why *why)
+{
+	uint64_t from_ns = 0, longest_ns = 0;
+	uint64_t last_ns = slice->tick_ns[slice->tick_count - 1];
+
+#define LOOK(table, count)                                                     \
+	for (uint32_t i = 0; i < slice->count; i++) {                          \
+		uint64_t begin_ns = slice->table[i].begin_ns;                  \
+		uint64_t end_ns = slice->table[i].end_ns;                      \
+		if (!end_ns || end_ns > last_ns)                               \
+			end_ns = last_ns;                                      \
+		if (strcmp(question->span,                                     \
+			   fgt_slice_string(slice, slice->table[i].name)) ||   \
+		    begin_ns < question->from_ns ||                            \
+		    begin_ns > question->to_ns || end_ns <= begin_ns ||        \
+		    end_ns - begin_ns <= longest_ns)                           \
+			continue;                                              \
+		from_ns = begin_ns;                                            \
+		longest_ns = end_ns - begin_ns;                                \
+		question->tid = slice->table[i].tid;                           \
+	}
+	LOOK(spans, span_count)
+	LOOK(tasks, task_count)
+#undef LOOK
+	if (!longest_ns)
+		return fgt_why_set(why, -ENODATA,
+				   "no data in range: no span or task \"%s\" "
+				   "began in it; slice -o x.trace.json shows "
+				   "those that did",
+				   question->span);
+	question->from_ns = from_ns;
+	question->to_ns = from_ns + longest_ns;
+	return 0;
+}
+
+static int explain_error(int r, const struct question *question,
+			 struct fgt_why *why)
+{
+	switch (r) {
+	case -ESRCH:
+		return fgt_why_set(why, -ENODATA,
+				   "no data in range: there is no thread %d in "
+				   "it; slice --top 1 shows those that are",
+				   question->tid);
+	case -ENODATA:
+		return fgt_why_set(why, r,
+				   "no data in range: fewer than two ticks of "
+				   "what is recorded lie in it; ask for a "
+				   "longer or a later one");
+	case -ENOMEM:
+		return fgt_why_set(why, r, FGT_NO_MEMORY);
+	default:
+		return r;
+	}
+}
+
+static void write_instant(const struct fgt_ring_slice *slice,
+			  const struct question *question, uint64_t ns,
+			  char *ret_text)
+{
+	fgt_range_write(&question->range, &question->now, ns,
+			fgt_slice_wall_ns(slice, ns), ret_text,
+			FGT_TIME_TEXT_SIZE);
+}
+
+static int print(const struct fgt_ring_slice *slice,
+		 const struct question *question, struct fgt_why *why)
+{
+	FGT_AUTO(fgt_explanation_free)
+	struct fgt_explanation *explanation = NULL;
+	char from[FGT_TIME_TEXT_SIZE], to[FGT_TIME_TEXT_SIZE];
+	const struct fgt_window *range;
+	int r = fgt_explain(slice, question->from_ns, question->to_ns,
+			    question->tid, &explanation);
+
+	if (r < 0)
+		return explain_error(r, question, why);
+	range = &explanation->windows->windows[0];
+	write_instant(slice, question, slice->tick_ns[range->first], from);
+	write_instant(slice, question, slice->tick_ns[range->end - 1], to);
+	r = fgt_explanation_print(explanation, question->form, from, to,
+				  stdout);
+	return r < 0 ? fgt_why_set(why, r, "cannot write the answer: %s",
+				   fgt_error_text(r))
+		     : 0;
+}
+
+static int read_question(const struct fgt_arguments *arguments,
+			 struct question *ret_question, struct fgt_why *why)
+{
+	int64_t tid;
+	int r = read_form(arguments, &ret_question->form, why);
+
+	if (r == 0)
+		r = fgt_options_get_number(arguments, "tid", 1, INT32_MAX, 0,
+					   &tid, why);
+	if (r == 0)
+		r = fgt_range_read(arguments, &ret_question->now, LAST_NS,
+				   &ret_question->range, why);
+	if (r < 0)
+		return r;
+	ret_question->tid = (int32_t)tid;
+	ret_question->span = fgt_options_get(arguments, "span");
+	return 0;
+}
+
+static int run(const struct fgt_arguments *arguments)
+{
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
+	bool is_file = arguments->operand_count > 0;
+	struct question question = { 0 };
+	struct fgt_why why = { "" };
+	int r;
+
+	fgt_now_read(&question.now);
+	if (is_file) {
+		r = load(arguments->operands[0], &slice, &why);
+		if (r < 0)
+			return fgt_complain_why(NAME, fgt_exit_of(r), &why);
+		question.now.mono_ns = slice->tick_ns[slice->tick_count - 1];
+		question.now.wall_ns =
+			fgt_slice_wall_ns(slice, question.now.mono_ns);
+	}
+	if (read_question(arguments, &question, &why) < 0)
+		return fgt_complain(NAME, FGT_EXIT_USAGE, "%s", why.text);
+	if (!is_file) {
+		r = fetch(arguments, &slice, &why);
+		if (r < 0)
+			return fgt_complain_why(NAME, fgt_fetch_exit(r), &why);
+	}
+	if (read_range(slice, &question, &why) < 0)
+		return fgt_complain(NAME, FGT_EXIT_USAGE, "%s", why.text);
+	r = question.span ? find_span(slice, &question, &why) : 0;
+	if (r == 0)
+		r = print(slice, &question, &why);
+	if (r < 0)
+		return fgt_complain_why(NAME, fgt_exit_of(r), &why);
+	return (int)fgt_finish_stdout(NAME);
+}
+
+const struct fgt_verb fgt_verb_why = {
+	.name = "why",
+	.synopsis =
+		"[--from T --to T | --last D] [-p PID | -n NAME | FILE.fgt] "
+		"[--tid TID | --span NAME] [-f text|md|json]",
+	.summary = "what was different in a past time, and what caused it",
+	.options = options,
+	.operands_max = 1,
+	.run = run,
+	.help = "Compares the range with the rest of the recording, cut into "
+		"windows of the same\nlength: where the time of one thread "
+		"went, which threads kept it waiting, and what\ntook more time "
+		"than usual in all threads. In a file 'now' is its end.\n\n" FGT_RANGE_TEXT
+		"\nExamples:\n"
+		"  fgtrace-agent why --from -12s --to -11.2s -n redis-server\n"
+		"  fgtrace-agent why --from 14:03:07 --to 14:03:08.5 -p 1234 "
+		"--tid 1240\n"
+		"  fgtrace-agent why --span checkout -n shop\n"
+		"  fgtrace-agent why slow.fgt --from -3s --to -2s -f md\n",
+};

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Explanations of slices built by hand: 400 ticks of 10 ms; something happens
+ * in ticks 200 to 219. */
+#include "upload/why/explain.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/ringbuf/slice_fixture.h"
+#include "upload/why/words.h"
+
+#define TICKS 400
+#define FIRST 200u
+#define COUNT 20u
+#define MUTEX "libc.so.6!start_thread;serve;lookup;libc.so.6!pthread_mutex_lock"
+#define IDLE  "libc.so.6!start_thread;serve;libc.so.6!epoll_wait"
+#define SLEEP (FGT_STATE_SYSCALL_FIRST + 35)
+
+static uint64_t tick_ns(uint32_t tick)
+{
+	return FIXTURE_START_NS + tick * FIXTURE_PERIOD_NS;
+}
+
+static struct fgt_explanation *explain(const struct fgt_ring_slice *slice,
+				       int32_t tid)
+{
+	struct fgt_explanation *explanation;
+
+	assert_true(fgt_slice_is_valid(slice));
+	assert_int_equal(fgt_explain(slice, tick_ns(FIRST),
+				     tick_ns(FIRST + COUNT - 1), tid,
+				     &explanation),
+			 0);
+	return explanation;
+}
+
+static const char *doing_text(const struct fgt_explanation *explanation,
+			      uint32_t doing)
+{
+	static struct fgt_words words;
+
+	words.len = 0;
+	fgt_words_add_doing(&words, explanation->slice,
+			    &explanation->doings->doings[doing]);
+	return words.text;
+}
+
+/* Idle, except in the ticks in which it does that. */
+static void add_thread(struct fgt_ring_slice *slice, int32_t tid,
+		       const char *name, const char *stack, uint32_t state)
+{
+	uint32_t thread = fixture_thread(slice, tid, name);
+	uint32_t idle = fixture_stack(slice, IDLE);
+
+	fixture_run(slice, thread, 0, FIRST, idle, FIXTURE_EPOLL);
+	fixture_run(slice, thread, FIRST, COUNT, fixture_stack(slice, stack),
+		    state);
+}
+
+static void end_thread(struct fgt_ring_slice *slice, uint32_t thread)
+{
+	fixture_run(slice, thread, FIRST + COUNT, TICKS - FIRST - COUNT,
+		    fixture_stack(slice, IDLE), FIXTURE_EPOLL);
+}
+
+/* Two workers wait for a lock that a third thread holds, which computes. */
+static struct fgt_ring_slice *make_convoy(void)
+{
+	struct fgt_ring_slice *slice = fixture_new(TICKS);
+
+	for (int i = 0; i < 2; i++) {
+		add_thread(slice, 4242 + i, i ? "worker-1" : "worker-0", MUTEX,
+			   FIXTURE_FUTEX);
+		fixture_wait(slice, FGT_WAIT_MUTEX, 4250, "")->address = 0x1000;
+		end_thread(slice, (uint32_t)i);
+	}
+	add_thread(slice, 4250, "maint", "main;rebuild", FGT_STATE_RUNNING);
+	end_thread(slice, 2);
+	return slice;
+}
+
+static void holder_of_lock_is_the_cause(void **state)
+{
+	struct fgt_ring_slice *slice = make_convoy();
+	struct fgt_explanation *explanation = explain(slice, 0);
+	const struct fgt_explained_cause *cause = &explanation->causes[0];
+
+	(void)state;
+	assert_int_equal(explanation->cause_count, 1);
+	assert_string_equal(doing_text(explanation, cause->doing),
+			    "rebuild, running");
+	assert_int_equal(cause->waiters, 2);
+	assert_int_equal(cause->threads, 1);
+	assert_true(cause->own_ms > 199 && cause->own_ms < 201);
+	assert_true(cause->waited_ms > 399 && cause->waited_ms < 401);
+	assert_int_equal(cause->rank.place, 1);
+	assert_true(cause->rank.most_ms < 0.1);
+	fgt_explanation_free(explanation);
+	fgt_ring_slice_free(slice);
+}
+
+static void path_names_what_was_waited_for(void **state)
+{
+	struct fgt_ring_slice *slice = make_convoy();
+	struct fgt_explanation *explanation = explain(slice, 4243);
+	const struct fgt_explained_step *step = &explanation->steps[0];
+
+	(void)state;
+	assert_true(explanation->is_thread_chosen);
+	assert_int_equal(explanation->row_count, 1);
+	assert_string_equal(
+		doing_text(explanation, explanation->rows[0].doing),
+		"lookup → pthread_mutex_lock: mutex at 0x1000, held by maint "
+		"(tid 4250)");
+	assert_int_equal(explanation->step_count, 1);
+	assert_int_equal(step->first, FIRST);
+	assert_int_equal(step->end, FIRST + COUNT);
+	assert_int_equal(step->culprit.depth, 1);
+	assert_int_equal(slice->runs[step->culprit.run].thread, 2);
+	fgt_explanation_free(explanation);
+	fgt_ring_slice_free(slice);
+}
+
+static void deadlock_is_seen(void **state)
+{
+	struct fgt_ring_slice *slice = fixture_new(TICKS);
+	struct fgt_explanation *explanation;
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		add_thread(slice, 4242 + i, i ? "b" : "a", MUTEX,
+			   FIXTURE_FUTEX);
+		fixture_wait(slice, FGT_WAIT_MUTEX, 4243 - i, "")->address =
+			0x1000u + (uint64_t)i;
+		end_thread(slice, (uint32_t)i);
+	}
+	explanation = explain(slice, 0);
+	assert_int_equal(explanation->cause_count, 2);
+	assert_true(explanation->causes[0].is_cycle);
+	assert_true(explanation->causes[1].is_cycle);
+	assert_true(explanation->steps[0].culprit.is_cycle);
+	fgt_explanation_free(explanation);
+	fgt_ring_slice_free(slice);
+}
+
+/* The holder itself waits for a thread that wakes it at the end. */
+static void wake_up_leads_to_the_waker(void **state)
+{
+	struct fgt_ring_slice *slice = fixture_new(TICKS);
+	struct fgt_explanation *explanation;
+
+	(void)state;
+	add_thread(slice, 4242, "worker",
+		   "serve;await;libc.so.6!pthread_cond_wait", FIXTURE_FUTEX);
+	end_thread(slice, 0);
+	add_thread(slice, 4243, "planner", "main;compute", FGT_STATE_RUNNING);
+	end_thread(slice, 1);
+	fixture_wake(slice, 0, (int)(FIRST + COUNT) * 10 - 3, 4243,
+		     FGT_NODE_NONE);
+	explanation = explain(slice, 4242);
+	assert_int_equal(explanation->cause_count, 1);
+	assert_string_equal(
+		doing_text(explanation, explanation->causes[0].doing),
+		"compute, running");
+	assert_int_equal(explanation->causes[0].waiters, 1);
+	assert_int_equal(explanation->steps[0].culprit.depth, 1);
+	fgt_explanation_free(explanation);
+	fgt_ring_slice_free(slice);
+}
+
+static void quiet_range_has_no_cause(void **state)
+{
+	struct fgt_ring_slice *slice = fixture_new(TICKS);
+	struct fgt_explanation *explanation;
+	uint32_t work, rest;
+
+	(void)state;
+	work = fixture_stack(slice, "main;work");
+	rest = fixture_stack(slice, "main;work;libc.so.6!nanosleep");
+	fixture_thread(slice, 4242, "main");
+	for (uint32_t tick = 0; tick < TICKS; tick += 10) {
+		uint32_t busy = 3 + tick / 10 % 3;
+
+		fixture_run(slice, 0, tick, busy, work, FGT_STATE_RUNNING);
+		fixture_run(slice, 0, tick + busy, 10 - busy, rest, SLEEP);
+	}
+	explanation = explain(slice, 0);
+	assert_int_equal(explanation->cause_count, 0);
+	fgt_explanation_free(explanation);
+	fgt_ring_slice_free(slice);
+}
+
+static void rows_add_up_to_the_range(void **state)
+{
+	struct fgt_ring_slice *slice = fixture_new(TICKS);
+	struct fgt_explanation *explanation;
+	double sum = 0;
+
+	(void)state;
+	fixture_thread(slice, 4242, "main");
+	/* More doings than rows, and a time in which it did not exist. */
+	for (uint32_t i = 0; i < COUNT - 2; i++) {
+		char stack[32];
+
+		snprintf(stack, sizeof(stack), "main;step_%u", i);
+		fixture_run(slice, 0, FIRST + i, 1, fixture_stack(slice, stack),
+			    FGT_STATE_RUNNING);
+	}
+	explanation = explain(slice, 0);
+	assert_int_equal(explanation->row_count, FGT_EXPLAIN_ROWS_MAX);
+	for (uint32_t i = 0; i < explanation->row_count; i++)
+		sum += explanation->rows[i].ms;
+	assert_true(sum > 199.9 && sum < 200.1);
+	assert_int_equal(explanation->step_count, FGT_EXPLAIN_STEPS_MAX);
+	fgt_explanation_free(explanation);
+	fgt_ring_slice_free(slice);
+}
+
+static void range_without_ticks_is_refused(void **state)
+{
+	struct fgt_ring_slice *slice = make_convoy();
+	struct fgt_explanation *explanation = NULL;
+
+	(void)state;
+	assert_int_equal(fgt_explain(slice, 1, 2, 0, &explanation), -ENODATA);
+	assert_int_equal(fgt_explain(slice, 2, 1, 0, &explanation), -EINVAL);
+	assert_int_equal(
+		fgt_explain(slice, tick_ns(10), tick_ns(20), 77, &explanation),
+		-ESRCH);
+	assert_null(explanation);
+	fgt_ring_slice_free(slice);
+}
+
+/* The whole slice is the range: nothing to compare with. */
+static void range_without_baseline_lists_most_time(void **state)
+{
+	struct fgt_ring_slice *slice = make_convoy();
+	struct fgt_explanation *explanation;
+
+	(void)state;
+	assert_int_equal(fgt_explain(slice, 0, UINT64_MAX, 0, &explanation), 0);
+	assert_int_equal(explanation->windows->count, 1);
+	assert_true(explanation->cause_count > 0);
+	assert_string_equal(
+		doing_text(explanation, explanation->causes[0].doing),
+		"serve → epoll_wait: epoll_wait");
+	fgt_explanation_free(explanation);
+	fgt_ring_slice_free(slice);
+}
+
+static void rank_is_among_the_others(void **state)
+{
+	double values[] = { 5, 9, 1, 3, 7 }, alone[] = { 5 };
+	struct fgt_rank rank = fgt_rank_of(values, 5);
+
+	(void)state;
+	assert_int_equal(rank.place, 3);
+	assert_true(rank.usual_ms == 5 && rank.most_ms == 9 &&
+		    rank.high_ms == 9);
+	rank = fgt_rank_of(alone, 1);
+	assert_int_equal(rank.place, 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(holder_of_lock_is_the_cause),
+		cmocka_unit_test(path_names_what_was_waited_for),
+		cmocka_unit_test(deadlock_is_seen),
+		cmocka_unit_test(wake_up_leads_to_the_waker),
+		cmocka_unit_test(quiet_range_has_no_cause),
+		cmocka_unit_test(rows_add_up_to_the_range),
+		cmocka_unit_test(range_without_ticks_is_refused),
+		cmocka_unit_test(range_without_baseline_lists_most_time),
+		cmocka_unit_test(rank_is_among_the_others),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

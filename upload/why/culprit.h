@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which thread keeps another one waiting at a tick: the holder of the lock, or
+ * the thread that will wake it, and so on to the end.
+ *
+ * MT-Safe for slices that are only read | AS-Unsafe
+ */
+#ifndef FGT_UPLOAD_WHY_CULPRIT_H
+#define FGT_UPLOAD_WHY_CULPRIT_H
+
+#include "upload/why/doing.h"
+
+#define FGT_CULPRIT_DEPTH_MAX 16u
+
+struct fgt_culprit {
+	uint32_t run; /* of that thread, which may be the one that waits */
+	uint32_t depth; /* steps to it; 0: it waits for no other thread */
+	bool is_cycle; /* holders that wait for each other: a deadlock */
+};
+
+/* Of the thread's run at a tick that it covers. */
+struct fgt_culprit fgt_culprit_find(const struct fgt_doings *doings,
+				    const struct fgt_ring_slice *slice,
+				    uint32_t run, uint32_t tick);
+
+/* The thread with that number at a tick, FGT_ID_NONE if there is none. */
+uint32_t fgt_culprit_thread(const struct fgt_doings *doings,
+			    const struct fgt_ring_slice *slice, int32_t tid,
+			    uint32_t tick);
+
+/* The wake-up that ended the run, NULL if it is not known. */
+const struct fgt_slice_wake *
+fgt_culprit_wake(const struct fgt_ring_slice *slice, const struct fgt_run *run);
+
+#endif

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Gives numbers to what threads do. Pure.
+ */
+#include "upload/why/doing.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ringbuf/base/array.h"
+#include "ringbuf/base/hash.h"
+#include "upload/why/group.h"
+
+/* System calls by what they wait for; all others stand for themselves. */
+static const struct {
+	const char *name;
+	enum fgt_wait_kind kind;
+} calls[] = {
+	{ "futex", FGT_WAIT_NOTIFICATION },
+	{ "futex_waitv", FGT_WAIT_NOTIFICATION },
+	{ "poll", FGT_WAIT_EVENTS },
+	{ "ppoll", FGT_WAIT_EVENTS },
+	{ "select", FGT_WAIT_EVENTS },
+	{ "pselect6", FGT_WAIT_EVENTS },
+	{ "epoll_wait", FGT_WAIT_EVENTS },
+	{ "epoll_pwait", FGT_WAIT_EVENTS },
+	{ "epoll_pwait2", FGT_WAIT_EVENTS },
+	{ "io_uring_enter", FGT_WAIT_EVENTS },
+	{ "io_getevents", FGT_WAIT_EVENTS },
+	{ "nanosleep", FGT_WAIT_SLEEP },
+	{ "clock_nanosleep", FGT_WAIT_SLEEP },
+	{ "wait4", FGT_WAIT_CHILD },
+	{ "waitid", FGT_WAIT_CHILD },
+	{ "pause", FGT_WAIT_SIGNAL },
+	{ "rt_sigsuspend", FGT_WAIT_SIGNAL },
+	{ "rt_sigtimedwait", FGT_WAIT_SIGNAL },
+	{ "accept", FGT_WAIT_DESCRIPTOR },
+	{ "accept4", FGT_WAIT_DESCRIPTOR },
+	{ "connect", FGT_WAIT_DESCRIPTOR },
+	{ "fdatasync", FGT_WAIT_DESCRIPTOR },
+	{ "fsync", FGT_WAIT_DESCRIPTOR },
+	{ "flock", FGT_WAIT_DESCRIPTOR },
+	{ "read", FGT_WAIT_DESCRIPTOR },
+	{ "recvfrom", FGT_WAIT_DESCRIPTOR },
+	{ "recvmsg", FGT_WAIT_DESCRIPTOR },
+	{ "sendmsg", FGT_WAIT_DESCRIPTOR },
+	{ "sendto", FGT_WAIT_DESCRIPTOR },
+	{ "write", FGT_WAIT_DESCRIPTOR },
+	{ "semop", FGT_WAIT_IPC },
+	{ "semtimedop", FGT_WAIT_IPC },
+	{ "msgrcv", FGT_WAIT_IPC },
+	{ "msgsnd", FGT_WAIT_IPC },
+};
+
+enum fgt_wait_kind fgt_doing_kind_of_state(const struct fgt_ring_slice *slice,
+					   uint32_t state)
+{
+	const char *name = fgt_slice_state_name(slice, state);
+
+	if (state == FGT_STATE_PAGE_FAULT)
+		return FGT_WAIT_FAULT;
+	if (state == FGT_STATE_STOPPED)
+		return FGT_WAIT_STOPPED;
+	for (size_t i = 0; i < sizeof(calls) / sizeof(*calls); i++)
+		if (strcmp(name, calls[i].name) == 0)
+			return calls[i].kind;
+	return FGT_WAIT_KERNEL;
+}
+
+bool fgt_doing_is_passive(const struct fgt_ring_slice *slice,
+			  const struct fgt_doing *doing)
+{
+	const char *state = fgt_slice_state_name(slice, doing->state);
+
+	if (!fgt_state_is_blocked(doing->state))
+		return false;
+	return doing->kind == FGT_WAIT_NOTIFICATION ||
+	       doing->kind == FGT_WAIT_EVENTS ||
+	       doing->kind == FGT_WAIT_SIGNAL ||
+	       strncmp(state, "accept", strlen("accept")) == 0;
+}
+
+/* Two numbers as one, which stands for the pair. */
+static int pair(struct fgt_doings *doings, uint64_t left, uint64_t right,
+		uint32_t *ret_id)
+{
+	return fgt_id_map_add(
+		&doings->parts,
+		fgt_hash_number(left * 0x9e3779b97f4a7c15u) ^ right, ret_id);
+}
+
+/* Ports and numbers of connections differ where the purpose does not. */
+static uint64_t hash_text(const char *text)
+{
+	char pattern[FGT_GROUP_NAME_MAX];
+
+	fgt_group_pattern(text, pattern);
+	return fgt_hash_bytes(pattern, strlen(pattern));
+}
+
+/* What distinguishes one wait from another of that kind: a lock by its address,
+ * a descriptor by what it is. */
+static uint64_t hash_wait(const struct fgt_ring_slice *slice,
+			  const struct fgt_slice_wait *wait)
+{
+	switch ((enum fgt_wait_kind)wait->kind) {
+	case FGT_WAIT_MUTEX:
+	case FGT_WAIT_RWLOCK:
+	case FGT_WAIT_PI_LOCK:
+		return wait->address;
+	case FGT_WAIT_DESCRIPTOR:
+	case FGT_WAIT_CHILD:
+		return hash_text(fgt_slice_string(slice, wait->text));
+	default:
+		return 0;
+	}
+}
+
+/* A doing without its number. */
+static struct fgt_doing doing_of(const struct fgt_ring_slice *slice,
+				 const struct fgt_run *run)
+{
+	struct fgt_doing doing = { .state = run->state, .stack = run->stack };
+
+	if (run->state != FGT_STATE_RUNNABLE)
+		doing.place = fgt_place_of(slice, run->stack);
+	if (!fgt_state_is_blocked(run->state))
+		return doing;
+	doing.wait = run->wait;
+	if (run->wait)
+		doing.kind = slice->waits[run->wait - 1].kind;
+	if (doing.kind == FGT_WAIT_UNKNOWN)
+		doing.kind = fgt_doing_kind_of_state(slice, run->state);
+	return doing;
+}
+
+static int number_doing(struct fgt_doings *doings,
+			const struct fgt_ring_slice *slice,
+			const struct fgt_doing *doing, uint32_t *ret_id)
+{
+	uint32_t place, what, id;
+	int r = pair(doings,
+		     ((uint64_t)doing->place.function << 32) |
+			     doing->place.call,
+		     1, &place);
+
+	if (r == 0)
+		r = pair(doings, ((uint64_t)doing->state << 32) | doing->kind,
+			 doing->wait ? hash_wait(slice,
+						 &slice->waits[doing->wait - 1])
+				     : 0,
+			 &what);
+	if (r == 0)
+		r = fgt_id_map_add(&doings->map, ((uint64_t)place << 32) | what,
+				   &id);
+	if (r == 0 && id == doings->count)
+		r = FGT_ARRAY_GROW(doings->doings, doings->count,
+				   doings->capacity);
+	if (r < 0)
+		return r;
+	if (id == doings->count)
+		doings->doings[doings->count++] = *doing;
+	*ret_id = id;
+	return 0;
+}
+
+/* Many runs have the same stack, state and wait. */
+static int number_runs(struct fgt_doings *doings,
+		       const struct fgt_ring_slice *slice)
+{
+	uint32_t *known = NULL, known_capacity = 0;
+	int r = 0;
+
+	for (uint32_t i = 0; i < slice->run_count && r == 0; i++) {
+		const struct fgt_run *run = &slice->runs[i];
+		struct fgt_doing doing;
+		uint32_t same, before = doings->stacks.count;
+
+		r = pair(doings, ((uint64_t)run->stack << 32) | run->state,
+			 ((uint64_t)run->wait << 2) | 2, &same);
+		if (r == 0)
+			r = fgt_id_map_add(&doings->stacks, same, &same);
+		if (r == 0)
+			r = FGT_ARRAY_GROW(known, same, known_capacity);
+		if (r < 0)
+			break;
+		if (same == before) {
+			doing = doing_of(slice, run);
+			r = number_doing(doings, slice, &doing, &known[same]);
+		}
+		if (r == 0)
+			doings->run_doings[i] = known[same];
+	}
+	free(known);
+	return r;
+}
+
+static int number_groups(struct fgt_doings *doings,
+			 const struct fgt_ring_slice *slice)
+{
+	struct fgt_id_map map = { 0 };
+	int r = 0;
+
+	for (uint32_t i = 0; i < slice->thread_count && r == 0; i++) {
+		char pattern[FGT_GROUP_NAME_MAX];
+		const char *name =
+			fgt_slice_string(slice, slice->threads[i].name);
+
+		fgt_group_pattern(name, pattern);
+		r = fgt_id_map_add(&map,
+				   fgt_hash_bytes(pattern, strlen(pattern)),
+				   &doings->thread_groups[i]);
+	}
+	doings->group_count = map.count;
+	fgt_id_map_done(&map);
+	if (r == 0 && !FGT_ARRAY_NEW(doings->group_sizes, doings->group_count))
+		r = -ENOMEM;
+	for (uint32_t i = 0; i < slice->thread_count && r == 0; i++)
+		doings->group_sizes[doings->thread_groups[i]]++;
+	return r;
+}
+
+static void find_thread_runs(struct fgt_doings *doings,
+			     const struct fgt_ring_slice *slice)
+{
+	uint32_t run = 0;
+
+	for (uint32_t thread = 0; thread < slice->thread_count; thread++) {
+		doings->thread_runs[thread] = run;
+		while (run < slice->run_count &&
+		       slice->runs[run].thread == thread)
+			run++;
+	}
+	doings->thread_runs[slice->thread_count] = run;
+}
+
+int fgt_doings_new(const struct fgt_ring_slice *slice,
+		   struct fgt_doings **ret_doings)
+{
+	FGT_AUTO(fgt_doings_free) struct fgt_doings *doings = NULL;
+	int r;
+
+	doings = calloc(1, sizeof(*doings));
+	if (!doings || !FGT_ARRAY_NEW(doings->run_doings, slice->run_count) ||
+	    !FGT_ARRAY_NEW(doings->thread_runs, slice->thread_count + 1) ||
+	    !FGT_ARRAY_NEW(doings->thread_groups, slice->thread_count))
+		return -ENOMEM;
+	find_thread_runs(doings, slice);
+	r = number_groups(doings, slice);
+	if (r == 0)
+		r = number_runs(doings, slice);
+	if (r < 0)
+		return r;
+	*ret_doings = FGT_TAKE(doings);
+	return 0;
+}
+
+void fgt_doings_free(struct fgt_doings *doings)
+{
+	if (!doings)
+		return;
+	fgt_id_map_done(&doings->map);
+	fgt_id_map_done(&doings->stacks);
+	fgt_id_map_done(&doings->parts);
+	free(doings->doings);
+	free(doings->run_doings);
+	free(doings->thread_runs);
+	free(doings->thread_groups);
+	free(doings->group_sizes);
+	free(doings);
+}
+
+uint32_t fgt_doings_run_at(const struct fgt_doings *doings,
+			   const struct fgt_ring_slice *slice, uint32_t thread,
+			   uint32_t tick)
+{
+	const struct fgt_run *runs = &slice->runs[doings->thread_runs[thread]];
+	size_t count =
+		doings->thread_runs[thread + 1] - doings->thread_runs[thread];
+	size_t at = FGT_ARRAY_BISECT(i, count, runs[i].first_tick <= tick);
+
+	if (!at || tick - runs[at - 1].first_tick >= runs[at - 1].tick_count)
+		return FGT_ID_NONE;
+	return doings->thread_runs[thread] + (uint32_t)(at - 1);
+}

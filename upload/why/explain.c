@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Puts an explanation together. Pure.
+ */
+#include "upload/why/explain.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/* Parts of the range's length that are worth a line. */
+#define WORTH_PART   0.05
+#define PASSIVE_PART 0.25
+#define WORTH_TICKS  3
+/* How far beyond what was seen elsewhere, as a part of what lies between that
+ * and the median. */
+#define BEYOND_PART 0.5
+
+bool fgt_explain_is_unusual(const struct fgt_explanation *explanation,
+			    double ms, bool is_passive,
+			    const struct fgt_rank *rank)
+{
+	const struct fgt_windows *windows = explanation->windows;
+	double floor_ms =
+		(is_passive ? PASSIVE_PART : WORTH_PART) * windows->length_ms;
+	double ticks_ms =
+		WORTH_TICKS * (double)explanation->slice->period_ns / 1e6;
+	uint32_t others = windows->count - 1;
+
+	if (floor_ms < ticks_ms)
+		floor_ms = ticks_ms;
+	if (others < FGT_EXPLAIN_WINDOWS_MIN)
+		return ms >= floor_ms;
+	return ms >= rank->usual_ms + floor_ms &&
+	       rank->place <= 1 + others / FGT_RANK_PER_HIGH &&
+	       ms >= rank->high_ms + floor_ms / 2 +
+			       BEYOND_PART * (rank->high_ms - rank->usual_ms);
+}
+
+/* Time of threads in the range of which nothing is known. */
+static double count_unknown(const struct fgt_explanation *explanation)
+{
+	const struct fgt_ring_slice *slice = explanation->slice;
+	const struct fgt_windows *windows = explanation->windows;
+	double ms = 0;
+
+	for (uint32_t i = 0; i < slice->run_count; i++) {
+		const struct fgt_run *run = &slice->runs[i];
+
+		if (run->stack != FGT_NODE_NONE &&
+		    run->state != FGT_STATE_UNKNOWN)
+			continue;
+		for (uint32_t j = 0; j < run->tick_count; j++)
+			if (windows->of_tick[run->first_tick + j] == 0)
+				ms += windows->tick_ms[run->first_tick + j];
+	}
+	return ms;
+}
+
+static int choose_thread(struct fgt_explanation *explanation, int32_t tid)
+{
+	const struct fgt_window *range = &explanation->windows->windows[0];
+
+	for (uint32_t tick = range->first; tick < range->end; tick++) {
+		explanation->thread = fgt_culprit_thread(
+			explanation->doings, explanation->slice, tid, tick);
+		if (explanation->thread != FGT_ID_NONE) {
+			explanation->is_thread_chosen = true;
+			return 0;
+		}
+	}
+	return -ESRCH;
+}
+
+int fgt_explain(const struct fgt_ring_slice *slice, uint64_t from_ns,
+		uint64_t to_ns, int32_t tid,
+		struct fgt_explanation **ret_explanation)
+{
+	FGT_AUTO(fgt_explanation_free)
+	struct fgt_explanation *explanation = NULL;
+	int r;
+
+	explanation = calloc(1, sizeof(*explanation));
+	if (!explanation)
+		return -ENOMEM;
+	explanation->slice = slice;
+	explanation->thread = FGT_ID_NONE;
+	explanation->has_wakes = slice->wake_count > 0;
+	explanation->has_waits = slice->wait_count > 0;
+	r = fgt_windows_new(slice, from_ns, to_ns, &explanation->windows);
+	if (r == 0)
+		r = fgt_doings_new(slice, &explanation->doings);
+	if (r == 0 && tid)
+		r = choose_thread(explanation, tid);
+	if (r == 0)
+		r = fgt_explain_thread(explanation);
+	if (r == 0)
+		r = fgt_explain_causes(explanation);
+	if (r < 0)
+		return r;
+	explanation->unknown_ms = count_unknown(explanation);
+	*ret_explanation = FGT_TAKE(explanation);
+	return 0;
+}
+
+void fgt_explanation_free(struct fgt_explanation *explanation)
+{
+	if (!explanation)
+		return;
+	fgt_doings_free(explanation->doings);
+	fgt_windows_free(explanation->windows);
+	free(explanation);
+}

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What took more time than usual, in all threads: each tick of a thread goes
+ * to the thread that it waited for at last, and to what that one did. Pure.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ringbuf/base/array.h"
+#include "upload/why/explain.h"
+
+/* More of a wait for work explains less than more of anything else. */
+#define PASSIVE_PART 0.2
+
+/* What one group of threads did, or kept others waiting with. */
+struct cause {
+	uint32_t group, doing;
+	uint32_t run, waiter_run; /* in the range; FGT_ID_NONE */
+	uint32_t threads, waiters; /* in the range */
+	uint32_t last_thread, last_waiter; /* counted last, + 1 */
+	double own_ms, waited_ms; /* in the range */
+	bool is_cycle;
+};
+
+struct cause_tally {
+	const struct fgt_explanation *of;
+	struct fgt_id_map map; /* group and doing → cause */
+	struct cause *causes;
+	uint32_t capacity;
+	double *ms; /* [capacity of causes × window_count] */
+	size_t ms_capacity;
+};
+
+static void tally_done(struct cause_tally *tally)
+{
+	fgt_id_map_done(&tally->map);
+	free(tally->causes);
+	free(tally->ms);
+}
+
+/* Room for one more cause, with no time yet. */
+static int add_cause(struct cause_tally *tally, uint32_t group, uint32_t doing)
+{
+	uint32_t windows = tally->of->windows->count;
+	size_t at = tally->map.count - 1;
+	int r = FGT_ARRAY_GROW(tally->causes, at, tally->capacity);
+
+	if (r == 0)
+		r = FGT_ARRAY_RESERVE(tally->ms, (at + 1) * windows,
+				      tally->ms_capacity);
+	if (r < 0)
+		return r;
+	memset(tally->ms + at * windows, 0, windows * sizeof(*tally->ms));
+	tally->causes[at] = (struct cause){ .group = group,
+					    .doing = doing,
+					    .run = FGT_ID_NONE,
+					    .waiter_run = FGT_ID_NONE };
+	return 0;
+}
+
+static int find_cause(struct cause_tally *tally, uint32_t run,
+		      uint32_t *ret_cause)
+{
+	const struct fgt_doings *doings = tally->of->doings;
+	uint32_t thread = tally->of->slice->runs[run].thread;
+	uint32_t group = doings->thread_groups[thread];
+	uint32_t doing = doings->run_doings[run], before = tally->map.count;
+	int r = fgt_id_map_add(&tally->map, ((uint64_t)group << 32) | doing,
+			       ret_cause);
+
+	if (r == 0 && *ret_cause == before)
+		r = add_cause(tally, group, doing);
+	return r;
+}
+
+/* A thread's ticks come one after another, so that it is counted once. */
+static void count_in_range(struct cause_tally *tally, uint32_t at, uint32_t run,
+			   const struct fgt_culprit *culprit, double ms)
+{
+	struct cause *cause = &tally->causes[at];
+	uint32_t thread = tally->of->slice->runs[run].thread + 1;
+
+	cause->is_cycle |= culprit->is_cycle;
+	cause->run = culprit->run;
+	if (culprit->depth == 0) {
+		cause->threads += cause->last_thread != thread;
+		cause->last_thread = thread;
+		cause->own_ms += ms;
+		return;
+	}
+	cause->waiters += cause->last_waiter != thread;
+	cause->last_waiter = thread;
+	cause->waited_ms += ms;
+	cause->waiter_run = run;
+}
+
+static int add_tick(struct cause_tally *tally, uint32_t run, uint32_t tick)
+{
+	const struct fgt_windows *windows = tally->of->windows;
+	uint32_t window = windows->of_tick[tick], at;
+	struct fgt_culprit culprit;
+	int r;
+
+	if (window == FGT_WINDOW_NONE)
+		return 0;
+	culprit = fgt_culprit_find(tally->of->doings, tally->of->slice, run,
+				   tick);
+	r = find_cause(tally, culprit.run, &at);
+	if (r < 0)
+		return r;
+	tally->ms[(size_t)at * windows->count + window] +=
+		windows->tick_ms[tick];
+	if (window == 0)
+		count_in_range(tally, at, run, &culprit,
+			       windows->tick_ms[tick]);
+	return 0;
+}
+
+static int add_runs(struct cause_tally *tally)
+{
+	const struct fgt_ring_slice *slice = tally->of->slice;
+
+	for (uint32_t run = 0; run < slice->run_count; run++) {
+		uint32_t first = slice->runs[run].first_tick;
+
+		for (uint32_t i = 0; i < slice->runs[run].tick_count; i++) {
+			int r = add_tick(tally, run, first + i);
+
+			if (r < 0)
+				return r;
+		}
+	}
+	return 0;
+}
+
+static struct fgt_explained_cause judge(struct cause_tally *tally, uint32_t at,
+					double *values)
+{
+	const struct cause *cause = &tally->causes[at];
+	uint32_t windows = tally->of->windows->count;
+	struct fgt_explained_cause judged = {
+		.group = cause->group,
+		.doing = cause->doing,
+		.run = cause->run,
+		.threads = cause->threads,
+		.own_ms = cause->own_ms,
+		.waited_ms = cause->waited_ms,
+		.waiters = cause->waiters,
+		.waiter_run = cause->waiter_run,
+		.is_cycle = cause->is_cycle,
+	};
+
+	memcpy(values, tally->ms + (size_t)at * windows,
+	       windows * sizeof(*values));
+	judged.rank = fgt_rank_of(values, windows);
+	judged.excess_ms = values[0] - judged.rank.usual_ms;
+	return judged;
+}
+
+static bool is_passive(const struct fgt_explanation *explanation,
+		       uint32_t doing)
+{
+	return fgt_doing_is_passive(explanation->slice,
+				    &explanation->doings->doings[doing]);
+}
+
+static double weight_of(const struct fgt_explanation *explanation,
+			const struct fgt_explained_cause *cause)
+{
+	return cause->excess_ms *
+	       (is_passive(explanation, cause->doing) ? PASSIVE_PART : 1);
+}
+
+/* Keeps causes[] ordered by weight; the least one falls off the end. */
+static void insert(struct fgt_explanation *explanation,
+		   const struct fgt_explained_cause *cause)
+{
+	double weight = weight_of(explanation, cause);
+	uint32_t at = explanation->cause_count;
+
+	if (at < FGT_EXPLAIN_CAUSES_MAX)
+		explanation->cause_count++;
+	else if (weight <= weight_of(explanation, &explanation->causes[--at]))
+		return;
+	for (; at > 0 &&
+	       weight_of(explanation, &explanation->causes[at - 1]) < weight;
+	     at--)
+		explanation->causes[at] = explanation->causes[at - 1];
+	explanation->causes[at] = *cause;
+}
+
+int fgt_explain_causes(struct fgt_explanation *explanation)
+{
+	struct cause_tally tally = { .of = explanation };
+	double *values = NULL;
+	int r = FGT_ARRAY_NEW(values, explanation->windows->count) ? 0
+								   : -ENOMEM;
+
+	if (r == 0)
+		r = add_runs(&tally);
+	for (uint32_t i = 0; r == 0 && i < tally.map.count; i++) {
+		struct fgt_explained_cause cause = judge(&tally, i, values);
+		double ms = cause.own_ms + cause.waited_ms;
+
+		if (ms > 0 &&
+		    fgt_explain_is_unusual(explanation, ms,
+					   is_passive(explanation, cause.doing),
+					   &cause.rank))
+			insert(explanation, &cause);
+	}
+	free(values);
+	tally_done(&tally);
+	return r;
+}

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where the time of one thread went. Pure.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ringbuf/base/array.h"
+#include "upload/why/explain.h"
+
+/* ms of one thread by what it did, in each window. */
+struct table {
+	const struct fgt_explanation *of;
+	double *ms; /* [doing_count × window_count] */
+	uint32_t *used; /* doings with any time */
+	uint32_t used_count;
+	bool *is_used; /* [doing_count] */
+	uint32_t *runs; /* [doing_count]: a run in the range, or any */
+	double *values; /* [window_count] */
+};
+
+static int table_init(struct table *table,
+		      const struct fgt_explanation *explanation)
+{
+	size_t doings = explanation->doings->count;
+	size_t windows = explanation->windows->count;
+
+	memset(table, 0, sizeof(*table));
+	table->of = explanation;
+	if (!FGT_ARRAY_NEW(table->ms, doings * windows) ||
+	    !FGT_ARRAY_NEW(table->used, doings) ||
+	    !FGT_ARRAY_NEW(table->is_used, doings) ||
+	    !FGT_ARRAY_NEW(table->runs, doings) ||
+	    !FGT_ARRAY_NEW(table->values, windows))
+		return -ENOMEM;
+	return 0;
+}
+
+static void table_done(struct table *table)
+{
+	free(table->ms);
+	free(table->used);
+	free(table->is_used);
+	free(table->runs);
+	free(table->values);
+}
+
+static double *row(struct table *table, uint32_t doing)
+{
+	return table->ms + (size_t)doing * table->of->windows->count;
+}
+
+static void clear(struct table *table)
+{
+	for (uint32_t i = 0; i < table->used_count; i++) {
+		memset(row(table, table->used[i]), 0,
+		       table->of->windows->count * sizeof(*table->ms));
+		table->is_used[table->used[i]] = false;
+	}
+	table->used_count = 0;
+}
+
+static void add_run(struct table *table, uint32_t run)
+{
+	const struct fgt_windows *windows = table->of->windows;
+	const struct fgt_run *at = &table->of->slice->runs[run];
+	uint32_t doing = table->of->doings->run_doings[run];
+	double *ms = row(table, doing);
+
+	if (!table->is_used[doing])
+		table->used[table->used_count++] = doing;
+	table->is_used[doing] = true;
+	for (uint32_t i = 0; i < at->tick_count; i++) {
+		uint32_t tick = at->first_tick + i;
+
+		if (windows->of_tick[tick] == FGT_WINDOW_NONE)
+			continue;
+		if (windows->of_tick[tick] == 0)
+			table->runs[doing] = run;
+		ms[windows->of_tick[tick]] += windows->tick_ms[tick];
+	}
+}
+
+static void fill(struct table *table, uint32_t thread)
+{
+	const struct fgt_doings *doings = table->of->doings;
+
+	clear(table);
+	for (uint32_t run = doings->thread_runs[thread];
+	     run < doings->thread_runs[thread + 1]; run++)
+		add_run(table, run);
+}
+
+static struct fgt_rank rank_row(struct table *table, uint32_t doing)
+{
+	uint32_t windows = table->of->windows->count;
+
+	memcpy(table->values, row(table, doing),
+	       windows * sizeof(*table->values));
+	return fgt_rank_of(table->values, windows);
+}
+
+/* How much of the range is beyond what the thread does in most windows; without
+ * a baseline, how much of it the thread did anything but wait for work. */
+static double distance(struct table *table)
+{
+	const struct fgt_explanation *of = table->of;
+	double sum = 0;
+
+	for (uint32_t i = 0; i < table->used_count; i++) {
+		const struct fgt_doing *doing =
+			&of->doings->doings[table->used[i]];
+		struct fgt_rank rank = rank_row(table, table->used[i]);
+		double ms = row(table, table->used[i])[0];
+
+		if (fgt_doing_is_passive(of->slice, doing))
+			continue;
+		if (of->windows->count <= FGT_EXPLAIN_WINDOWS_MIN)
+			sum += ms;
+		else if (ms > rank.high_ms)
+			sum += ms - rank.high_ms;
+	}
+	return sum;
+}
+
+static void choose(struct fgt_explanation *explanation, struct table *table)
+{
+	double most = -1;
+
+	for (uint32_t i = 0; i < explanation->slice->thread_count; i++) {
+		double own;
+
+		fill(table, i);
+		own = distance(table);
+		if (own > most) {
+			most = own;
+			explanation->thread = i;
+		}
+	}
+}
+
+static int by_time(const void *left, const void *right)
+{
+	const struct fgt_explained_row *a = left, *b = right;
+
+	if (a->ms != b->ms)
+		return a->ms < b->ms ? 1 : -1;
+	return a->doing < b->doing ? -1 : a->doing > b->doing;
+}
+
+/* The largest rows, and one for the rest, so that they add up. */
+static int list_rows(struct fgt_explanation *explanation, struct table *table)
+{
+	struct fgt_explained_row *rows, *last;
+	double left_ms = explanation->windows->length_ms;
+	uint32_t count = 0, kept;
+
+	if (!FGT_ARRAY_NEW(rows, table->used_count))
+		return -ENOMEM;
+	for (uint32_t i = 0; i < table->used_count; i++) {
+		uint32_t doing = table->used[i];
+		double ms = row(table, doing)[0];
+
+		if (ms > 0)
+			rows[count++] = (struct fgt_explained_row){
+				.doing = doing,
+				.run = table->runs[doing],
+				.ms = ms,
+				.rank = rank_row(table, doing),
+			};
+	}
+	FGT_ARRAY_SORT(rows, count, by_time);
+	kept = count < FGT_EXPLAIN_ROWS_MAX ? count : FGT_EXPLAIN_ROWS_MAX - 1;
+	for (uint32_t i = 0; i < kept; i++)
+		left_ms -= rows[i].ms;
+	memcpy(explanation->rows, rows, kept * sizeof(*rows));
+	free(rows);
+	explanation->row_count = kept;
+	if (left_ms < explanation->windows->length_ms / 1000)
+		return 0;
+	last = &explanation->rows[explanation->row_count++];
+	*last = (struct fgt_explained_row){ .doing = FGT_ID_NONE,
+					    .run = FGT_ID_NONE,
+					    .ms = left_ms };
+	return 0;
+}
+
+/* Is that tick a part of the step before it? */
+static bool goes_on(const struct fgt_explanation *explanation,
+		    const struct fgt_explained_step *step, uint32_t run,
+		    const struct fgt_culprit *culprit)
+{
+	const uint32_t *doings = explanation->doings->run_doings;
+	const struct fgt_run *runs = explanation->slice->runs;
+
+	return doings[step->run] == doings[run] &&
+	       doings[step->culprit.run] == doings[culprit->run] &&
+	       runs[step->culprit.run].thread == runs[culprit->run].thread;
+}
+
+static int by_length(const void *left, const void *right)
+{
+	const struct fgt_explained_step *a = left, *b = right;
+
+	if (a->ms != b->ms)
+		return a->ms < b->ms ? 1 : -1;
+	return a->first < b->first ? -1 : a->first > b->first;
+}
+
+static int by_begin(const void *left, const void *right)
+{
+	const struct fgt_explained_step *a = left, *b = right;
+
+	return a->first < b->first ? -1 : a->first > b->first;
+}
+
+static void keep_longest(struct fgt_explanation *explanation,
+			 struct fgt_explained_step *steps, uint32_t count)
+{
+	uint32_t kept = count < FGT_EXPLAIN_STEPS_MAX ? count
+						      : FGT_EXPLAIN_STEPS_MAX;
+
+	FGT_ARRAY_SORT(steps, count, by_length);
+	for (uint32_t i = kept; i < count; i++)
+		explanation->steps_left_out_ms += steps[i].ms;
+	FGT_ARRAY_SORT(steps, kept, by_begin);
+	memcpy(explanation->steps, steps, kept * sizeof(*steps));
+	explanation->step_count = kept;
+}
+
+static int list_steps(struct fgt_explanation *explanation)
+{
+	const struct fgt_window *range = &explanation->windows->windows[0];
+	struct fgt_explained_step *steps;
+	uint32_t count = 0;
+
+	if (!FGT_ARRAY_NEW(steps, range->end - range->first))
+		return -ENOMEM;
+	for (uint32_t tick = range->first; tick < range->end; tick++) {
+		uint32_t run = fgt_doings_run_at(explanation->doings,
+						 explanation->slice,
+						 explanation->thread, tick);
+		struct fgt_culprit culprit;
+
+		if (run == FGT_ID_NONE)
+			continue;
+		culprit = fgt_culprit_find(explanation->doings,
+					   explanation->slice, run, tick);
+		if (!count || steps[count - 1].end != tick ||
+		    !goes_on(explanation, &steps[count - 1], run, &culprit))
+			steps[count++] = (struct fgt_explained_step){
+				.first = tick,
+				.run = run,
+				.culprit = culprit,
+			};
+		steps[count - 1].end = tick + 1;
+		steps[count - 1].ms += explanation->windows->tick_ms[tick];
+	}
+	keep_longest(explanation, steps, count);
+	free(steps);
+	return 0;
+}
+
+int fgt_explain_thread(struct fgt_explanation *explanation)
+{
+	struct table table;
+	int r = table_init(&table, explanation);
+
+	if (r == 0 && !explanation->is_thread_chosen)
+		choose(explanation, &table);
+	if (r == 0) {
+		fill(&table, explanation->thread);
+		r = list_rows(explanation, &table);
+	}
+	table_done(&table);
+	return r < 0 ? r : list_steps(explanation);
+}

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Cuts a slice into windows. Pure.
+ */
+#include "upload/why/windows.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "ringbuf/base/array.h"
+#include "ringbuf/slice/pace.h"
+
+#define NS_PER_MS 1e6
+
+static uint32_t first_tick_from(const struct fgt_ring_slice *slice, uint64_t ns)
+{
+	return (uint32_t)FGT_ARRAY_BISECT(at, slice->tick_count,
+					  slice->tick_ns[at] < ns);
+}
+
+/* False if too little of it was recorded. */
+static bool add(struct fgt_windows *windows, const struct fgt_ring_slice *slice,
+		uint64_t from_ns, uint64_t end_ns, double recorded_at_least)
+{
+	struct fgt_window window = {
+		.first = first_tick_from(slice, from_ns),
+		.end = first_tick_from(slice, end_ns),
+	};
+	uint64_t periods =
+		fgt_pace_weight(slice, window.first, window.end - window.first);
+	double recorded_ms = (double)(periods * slice->period_ns) / NS_PER_MS;
+
+	if (!periods || recorded_ms < windows->length_ms * recorded_at_least)
+		return false;
+	for (uint32_t tick = window.first; tick < window.end; tick++) {
+		windows->of_tick[tick] = windows->count;
+		windows->tick_ms[tick] = windows->length_ms *
+					 fgt_pace_at(slice, tick) /
+					 (double)periods;
+	}
+	windows->windows[windows->count++] = window;
+	return true;
+}
+
+/* Alternates between the time before and after, so that the nearest come
+ * first. */
+static void add_others(struct fgt_windows *windows,
+		       const struct fgt_ring_slice *slice, uint64_t from_ns,
+		       uint64_t end_ns)
+{
+	uint64_t first_ns = slice->tick_ns[0];
+	uint64_t last_ns =
+		slice->tick_ns[slice->tick_count - 1] + slice->period_ns;
+	uint64_t length_ns = end_ns - from_ns, before = from_ns, after = end_ns;
+	bool has_before = true, has_after = true;
+
+	while ((has_before || has_after) &&
+	       windows->count < FGT_WINDOWS_MAX - 1) {
+		has_before = before >= first_ns + length_ns;
+		has_after = after + length_ns <= last_ns;
+		if (has_before) {
+			before -= length_ns;
+			(void)add(windows, slice, before, before + length_ns,
+				  0.5);
+		}
+		if (has_after) {
+			(void)add(windows, slice, after, after + length_ns,
+				  0.5);
+			after += length_ns;
+		}
+	}
+}
+
+int fgt_windows_new(const struct fgt_ring_slice *slice, uint64_t from_ns,
+		    uint64_t to_ns, struct fgt_windows **ret_windows)
+{
+	FGT_AUTO(fgt_windows_free) struct fgt_windows *windows = NULL;
+	uint32_t first, end;
+	uint64_t end_ns;
+
+	if (from_ns > to_ns)
+		return -EINVAL;
+	first = first_tick_from(slice, from_ns);
+	end = first_tick_from(slice, to_ns == UINT64_MAX ? to_ns : to_ns + 1);
+	if (end < first + 2)
+		return -ENODATA;
+	windows = calloc(1, sizeof(*windows));
+	if (!windows || !FGT_ARRAY_NEW(windows->windows, FGT_WINDOWS_MAX) ||
+	    !FGT_ARRAY_NEW(windows->of_tick, slice->tick_count) ||
+	    !FGT_ARRAY_NEW(windows->tick_ms, slice->tick_count))
+		return -ENOMEM;
+	for (uint32_t i = 0; i < slice->tick_count; i++)
+		windows->of_tick[i] = FGT_WINDOW_NONE;
+	/* A tick stands for the time up to the next one. */
+	from_ns = slice->tick_ns[first];
+	end_ns = slice->tick_ns[end - 1] + slice->period_ns;
+	windows->length_ms = (double)(end_ns - from_ns) / NS_PER_MS;
+	if (!add(windows, slice, from_ns, end_ns, 0))
+		return -ENODATA;
+	add_others(windows, slice, from_ns, end_ns);
+	*ret_windows = FGT_TAKE(windows);
+	return 0;
+}
+
+void fgt_windows_free(struct fgt_windows *windows)
+{
+	if (!windows)
+		return;
+	free(windows->windows);
+	free(windows->of_tick);
+	free(windows->tick_ms);
+	free(windows);
+}
+
+static int ascending(const void *left, const void *right)
+{
+	double a = *(const double *)left, b = *(const double *)right;
+
+	return a < b ? -1 : a > b;
+}
+
+struct fgt_rank fgt_rank_of(double *values, uint32_t count)
+{
+	struct fgt_rank rank = { .place = 1 };
+	uint32_t others = count - 1;
+	double *sorted = values + 1;
+
+	if (!others)
+		return rank;
+	FGT_ARRAY_SORT(sorted, others, ascending);
+	rank.usual_ms = (sorted[(others - 1) / 2] + sorted[others / 2]) / 2;
+	rank.most_ms = sorted[others - 1];
+	rank.high_ms = sorted[others - 1 - others / FGT_RANK_PER_HIGH];
+	rank.place += others - (uint32_t)FGT_ARRAY_BISECT(
+				       at, others, sorted[at] < values[0]);
+	return rank;
+}

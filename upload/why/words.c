@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Doings and waits in words. Pure.
+ */
+#include "upload/why/words.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "ringbuf/base/array.h"
+
+#define CALLERS_MAX 2u
+
+void fgt_words_add(struct fgt_words *words, const char *format, ...)
+{
+	size_t room = sizeof(words->text) - words->len;
+	va_list arguments;
+	int len;
+
+	va_start(arguments, format);
+	len = vsnprintf(words->text + words->len, room, format, arguments);
+	va_end(arguments);
+	if (len > 0)
+		words->len += (size_t)len < room ? (size_t)len : room - 1;
+}
+
+void fgt_words_add_thread(struct fgt_words *words,
+			  const struct fgt_ring_slice *slice, int32_t tid)
+{
+	size_t at = FGT_ARRAY_BISECT(i, slice->thread_count,
+				     slice->threads[i].tid < tid);
+
+	if (at < slice->thread_count && slice->threads[at].tid == tid)
+		fgt_words_add(words, "%s (tid %d)",
+			      fgt_slice_string(slice, slice->threads[at].name),
+			      tid);
+	else
+		fgt_words_add(words, "tid %d", tid);
+}
+
+void fgt_words_add_ms(struct fgt_words *words, double ms)
+{
+	if (ms >= 1000)
+		fgt_words_add(words, "%.2f s", ms / 1000);
+	else
+		fgt_words_add(words, ms < 100 ? "%.1f ms" : "%.0f ms", ms);
+}
+
+const char *fgt_words_kind(uint32_t kind)
+{
+	return fgt_wait_kind_name(kind);
+}
+
+/* A name for an address, or the address. */
+static void add_object(struct fgt_words *words,
+		       const struct fgt_ring_slice *slice,
+		       const struct fgt_slice_wait *wait)
+{
+	const char *object = fgt_slice_string(slice, wait->object);
+
+	if (object[0])
+		fgt_words_add(words, " %s", object);
+	else if (wait->address)
+		fgt_words_add(words, " at 0x%" PRIx64, wait->address);
+}
+
+static void add_lock(struct fgt_words *words,
+		     const struct fgt_ring_slice *slice,
+		     const struct fgt_slice_wait *wait, const char *what)
+{
+	fgt_words_add(words, "%s", what);
+	add_object(words, slice, wait);
+	if (wait->owner_tid) {
+		fgt_words_add(words, ", held by ");
+		fgt_words_add_thread(words, slice, wait->owner_tid);
+	} else if (wait->kind == FGT_WAIT_RWLOCK) {
+		fgt_words_add(words, ", held by readers");
+	}
+}
+
+static void add_sleep(struct fgt_words *words,
+		      const struct fgt_slice_wait *wait)
+{
+	fgt_words_add(words, "asleep by choice");
+	if (wait && wait->timeout_ns) {
+		fgt_words_add(words, " for ");
+		fgt_words_add_ms(words, (double)wait->timeout_ns / 1e6);
+	}
+}
+
+/* "read of pipe:[12]": the call, and what it is about. */
+static void add_call(struct fgt_words *words,
+		     const struct fgt_ring_slice *slice,
+		     const struct fgt_slice_wait *wait, uint32_t state)
+{
+	const char *text = fgt_slice_string(slice, wait->text);
+
+	fgt_words_add(words, "%s", fgt_slice_state_name(slice, state));
+	if (text[0])
+		fgt_words_add(words, " of %s", text);
+	else if (wait->number >= 0)
+		fgt_words_add(words, " of descriptor %d", wait->number);
+}
+
+static void add_child(struct fgt_words *words,
+		      const struct fgt_ring_slice *slice,
+		      const struct fgt_slice_wait *wait)
+{
+	const char *text = fgt_slice_string(slice, wait->text);
+
+	if (wait->number <= 0)
+		fgt_words_add(words, "end of any child");
+	else
+		fgt_words_add(words, "end of child %s%s(pid %d)", text,
+			      text[0] ? " " : "", wait->number);
+}
+
+static void add_notification(struct fgt_words *words,
+			     const struct fgt_ring_slice *slice,
+			     const struct fgt_slice_wait *wait)
+{
+	fgt_words_add(words, "notification");
+	if (fgt_slice_string(slice, wait->object)[0])
+		add_object(words, slice, wait);
+}
+
+void fgt_words_add_wait(struct fgt_words *words,
+			const struct fgt_ring_slice *slice, uint32_t wait,
+			uint32_t state)
+{
+	const struct fgt_slice_wait *of = wait ? &slice->waits[wait - 1] : NULL;
+	uint32_t kind = of ? of->kind : FGT_WAIT_UNKNOWN;
+
+	switch ((enum fgt_wait_kind)kind) {
+	case FGT_WAIT_MUTEX:
+		add_lock(words, slice, of, "mutex");
+		break;
+	case FGT_WAIT_RWLOCK:
+		add_lock(words, slice, of, "rwlock");
+		break;
+	case FGT_WAIT_PI_LOCK:
+		add_lock(words, slice, of, "lock");
+		break;
+	case FGT_WAIT_NOTIFICATION:
+		add_notification(words, slice, of);
+		break;
+	case FGT_WAIT_DESCRIPTOR:
+	case FGT_WAIT_EVENTS:
+		add_call(words, slice, of, state);
+		break;
+	case FGT_WAIT_CHILD:
+		add_child(words, slice, of);
+		break;
+	case FGT_WAIT_SLEEP:
+		add_sleep(words, of);
+		break;
+	case FGT_WAIT_FAULT:
+		fgt_words_add(words, "page fault");
+		break;
+	default:
+		if (state == FGT_STATE_PAGE_FAULT)
+			fgt_words_add(words, "page fault");
+		else if (fgt_doing_kind_of_state(slice, state) ==
+			 FGT_WAIT_SLEEP)
+			add_sleep(words, NULL);
+		else
+			fgt_words_add(words, "%s",
+				      fgt_slice_state_name(slice, state));
+	}
+}
+
+static bool is_in_kernel(const struct fgt_ring_slice *slice, uint32_t stack)
+{
+	const struct fgt_frame *leaf;
+
+	if (stack == FGT_NODE_NONE)
+		return false;
+	leaf = &slice->frames[slice->nodes[stack].frame].frame;
+	return (leaf->flags & FGT_FRAME_MARKER) &&
+	       (leaf->address == FGT_MARKER_KERNEL ||
+		leaf->address == FGT_MARKER_KERNEL_DENIED);
+}
+
+void fgt_words_add_doing(struct fgt_words *words,
+			 const struct fgt_ring_slice *slice,
+			 const struct fgt_doing *doing)
+{
+	const char *function = fgt_slice_string(slice, doing->place.function);
+	const char *call = fgt_slice_string(slice, doing->place.call);
+
+	if (doing->state == FGT_STATE_RUNNABLE) {
+		fgt_words_add(words, "waiting for a CPU");
+		return;
+	}
+	fgt_words_add(words, "%s", function[0] ? function : "[stack unknown]");
+	if (call[0])
+		fgt_words_add(words, " → %s", call);
+	if (doing->state == FGT_STATE_RUNNING) {
+		fgt_words_add(words, ", running");
+		if (is_in_kernel(slice, doing->stack))
+			fgt_words_add(words, " in the kernel");
+		return;
+	}
+	fgt_words_add(words, ": ");
+	fgt_words_add_wait(words, slice, doing->wait, doing->state);
+}
+
+void fgt_words_add_callers(struct fgt_words *words,
+			   const struct fgt_ring_slice *slice, uint32_t stack)
+{
+	struct fgt_place place = fgt_place_of(slice, stack);
+	uint32_t last = place.function, added = 0;
+
+	for (; stack != FGT_NODE_NONE && added < CALLERS_MAX;
+	     stack = slice->nodes[stack].parent) {
+		struct fgt_place at = fgt_place_of(slice, stack);
+
+		if (at.function == last || at.call || !at.is_own)
+			continue;
+		last = at.function;
+		fgt_words_add(words, "%s%s", added++ ? ", " : ", called by ",
+			      fgt_slice_string(slice, at.function));
+	}
+}
