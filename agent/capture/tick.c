@@ -56,6 +56,8 @@ static void write_verdict(struct fgt_sampled *sampled,
 		fgt_ring_set_past(ring, thread->slot, verdict->past_frames,
 				  verdict->past_count, verdict->past_state,
 				  verdict->past_ticks);
+	if (verdict->wait)
+		fgt_ring_set_wait(ring, thread->slot, verdict->wait);
 	if (verdict->edges && verdict->edges->count)
 		fgt_ring_set_edges(ring, thread->slot, verdict->edges);
 }
@@ -242,6 +244,7 @@ static void look_at(struct fgt_sampled *sampled, const struct fgt_tick *tick,
 
 	if (verdict.refusal)
 		take_refusal(sampled, tick, verdict.refusal);
+	verdict.wait = fgt_look_wait(&sampled->look, thread, &verdict);
 	write_verdict(sampled, thread, &verdict);
 	if (verdict.kind == FGT_VERDICT_AS_BEFORE && thread->is_new &&
 	    !thread->is_ended && sampled->look.tick > 1)

@@ -186,7 +186,8 @@ static int list_rows(struct fgt_explanation *explanation, struct table *table)
 	return 0;
 }
 
-/* Is that tick a part of the step before it? */
+/* Is that tick a part of the step before it? What another thread does meanwhile
+ * may change: it is the one that is waited for. */
 static bool goes_on(const struct fgt_explanation *explanation,
 		    const struct fgt_explained_step *step, uint32_t run,
 		    const struct fgt_culprit *culprit)
@@ -195,7 +196,6 @@ static bool goes_on(const struct fgt_explanation *explanation,
 	const struct fgt_run *runs = explanation->slice->runs;
 
 	return doings[step->run] == doings[run] &&
-	       doings[step->culprit.run] == doings[culprit->run] &&
 	       runs[step->culprit.run].thread == runs[culprit->run].thread;
 }
 

@@ -11,6 +11,7 @@
 #include "agent/capture/stacks/stacks.h"
 #include "agent/capture/threads/thread_table.h"
 #include "agent/capture/who_ran/who_ran.h"
+#include "ringbuf/slice/wait.h"
 
 /* ---- What a look finds -------------------------------------------------- */
 
@@ -44,6 +45,7 @@ struct fgt_verdict {
 	size_t past_count;
 	/* Since the tick before; NULL: not known. Borrowed of the look. */
 	const struct fgt_edge_list *edges;
+	const struct fgt_wait *wait; /* why it is blocked; NULL: as before */
 };
 
 static inline struct fgt_verdict
@@ -142,6 +144,9 @@ struct fgt_look {
 	uint64_t tick_ns, elapsed_ns; /* its instant, and since the last one */
 	uint32_t random; /* see look_polled.c */
 	struct fgt_edge_list edges; /* of the thread that is looked at */
+	struct fgt_wait wait; /* likewise */
+	uint64_t wait_tick; /* in this one … */
+	uint32_t wait_reads; /* … so many waits were read */
 	bool is_embedded; /* this very process */
 	bool is_readable;
 	bool is_traced; /* by a debugger */
@@ -265,6 +270,15 @@ struct fgt_verdict fgt_look_sampled(struct fgt_look *look,
  */
 void fgt_look_account(struct fgt_look *look, const struct fgt_tick *tick,
 		      struct fgt_thread *thread);
+
+/*
+ * Why a thread waits that the verdict finds blocked, with a stack: read once,
+ * as long as the thread has not moved since. Where it has, by its call alone.
+ * NULL: it is not blocked, or goes on with what it did. Borrowed of the look.
+ */
+const struct fgt_wait *fgt_look_wait(struct fgt_look *look,
+				     struct fgt_thread *thread,
+				     const struct fgt_verdict *verdict);
 
 /* No sample did; it ran, or needs a look for another reason. */
 struct fgt_verdict fgt_look_unsampled(struct fgt_look *look,

@@ -287,9 +287,7 @@ static void print_unknown(const struct printer *printer)
 	struct fgt_words words = { .len = 0 };
 
 	if (!of->has_wakes)
-		fgt_words_add(&words, "%s",
-			      "which thread woke which (needs "
-			      "root, or CAP_BPF and CAP_PERFMON)");
+		fgt_words_add(&words, "which thread woke which");
 	if (!of->has_waits)
 		fgt_words_add(&words, "%sreasons of waits",
 			      words.len ? "; " : "");

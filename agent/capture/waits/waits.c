@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * System calls and what they wait for. Runs in the sampler's thread; must not
+ * trust what it reads of a target.
+ */
+#include "agent/capture/waits/waits.h"
+
+#include <linux/futex.h>
+#include <linux/wait.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+#define POLL_SHOWN 8
+#define SECOND_NS  1000000000u
+#define MS_NS	   1000000u
+
+/* Which argument of a call is what; numbers from 0 on, NONE without. */
+enum {
+	NONE = -1
+};
+struct call {
+	int32_t number;
+	enum fgt_wait_kind kind;
+	int8_t id; /* the descriptor, child, queue */
+	int8_t time; /* a struct timespec, or ms if is_ms */
+	bool is_ms;
+};
+
+static const struct call calls[] = {
+#define FD(name)                                                               \
+	{                                                                      \
+		SYS_##name, FGT_WAIT_DESCRIPTOR, 0, NONE, false                \
+	}
+	FD(read),
+	FD(write),
+	FD(readv),
+	FD(writev),
+	FD(pread64),
+	FD(pwrite64),
+	FD(preadv),
+	FD(pwritev),
+	FD(preadv2),
+	FD(pwritev2),
+	FD(recvfrom),
+	FD(recvmsg),
+	FD(recvmmsg),
+	FD(sendto),
+	FD(sendmsg),
+	FD(sendmmsg),
+	FD(accept),
+	FD(accept4),
+	FD(connect),
+	FD(fsync),
+	FD(fdatasync),
+	FD(flock),
+	FD(fcntl),
+	FD(ioctl),
+	FD(ftruncate),
+	FD(fallocate),
+	FD(close),
+	FD(syncfs),
+	FD(splice),
+	FD(vmsplice),
+	FD(tee),
+	FD(getdents64),
+	FD(sync_file_range),
+#undef FD
+	{ SYS_sendfile, FGT_WAIT_DESCRIPTOR, 1, NONE, false },
+	{ SYS_nanosleep, FGT_WAIT_SLEEP, NONE, 0, false },
+	{ SYS_clock_nanosleep, FGT_WAIT_SLEEP, NONE, 2, false },
+#ifdef SYS_poll
+	{ SYS_poll, FGT_WAIT_EVENTS, 1, 2, true },
+	{ SYS_select, FGT_WAIT_EVENTS, 0, NONE, false },
+	{ SYS_epoll_wait, FGT_WAIT_EVENTS, 0, 3, true },
+	{ SYS_pause, FGT_WAIT_SIGNAL, NONE, NONE, false },
+#endif
+	{ SYS_ppoll, FGT_WAIT_EVENTS, 1, 2, false },
+	{ SYS_pselect6, FGT_WAIT_EVENTS, 0, 4, false },
+	{ SYS_epoll_pwait, FGT_WAIT_EVENTS, 0, 3, true },
+	{ SYS_epoll_pwait2, FGT_WAIT_EVENTS, 0, 3, false },
+	{ SYS_io_uring_enter, FGT_WAIT_EVENTS, 0, NONE, false },
+	{ SYS_io_getevents, FGT_WAIT_EVENTS, NONE, 4, false },
+	{ SYS_wait4, FGT_WAIT_CHILD, 0, NONE, false },
+	{ SYS_waitid, FGT_WAIT_CHILD, 1, NONE, false },
+	{ SYS_rt_sigsuspend, FGT_WAIT_SIGNAL, NONE, NONE, false },
+	{ SYS_rt_sigtimedwait, FGT_WAIT_SIGNAL, NONE, 2, false },
+	{ SYS_semop, FGT_WAIT_IPC, 0, NONE, false },
+	{ SYS_semtimedop, FGT_WAIT_IPC, 0, 3, false },
+	{ SYS_msgsnd, FGT_WAIT_IPC, 0, NONE, false },
+	{ SYS_msgrcv, FGT_WAIT_IPC, 0, NONE, false },
+};
+
+static const struct call *find_call(int32_t number)
+{
+	for (size_t i = 0; i < sizeof(calls) / sizeof(*calls); i++)
+		if (calls[i].number == number)
+			return &calls[i];
+	return NULL;
+}
+
+uint64_t fgt_wait_round_ns(uint64_t ns)
+{
+	uint64_t unit = 1;
+
+	while (ns / unit >= 100)
+		unit *= 10;
+	return (ns + unit / 2) / unit * unit;
+}
+
+static uint64_t read_timespec(const struct fgt_wait_source *source,
+			      uint64_t address)
+{
+	struct timespec time;
+
+	if (!address ||
+	    !source->read(source->context, address, &time, sizeof(time)) ||
+	    time.tv_sec < 0 || time.tv_sec > INT32_MAX || time.tv_nsec < 0 ||
+	    time.tv_nsec >= (long)SECOND_NS)
+		return 0;
+	return fgt_wait_round_ns((uint64_t)time.tv_sec * SECOND_NS +
+				 (uint64_t)time.tv_nsec);
+}
+
+static uint64_t read_timeout(const struct call *call, const uint64_t *args,
+			     const struct fgt_wait_source *source)
+{
+	int32_t ms;
+
+	if (call->time == NONE)
+		return 0;
+	/* An instant, not a length. */
+	if (call->number == SYS_clock_nanosleep && args[1] & TIMER_ABSTIME)
+		return 0;
+	if (!call->is_ms)
+		return read_timespec(source, args[call->time]);
+	ms = (int32_t)args[call->time];
+	return ms > 0 ? fgt_wait_round_ns((uint64_t)ms * MS_NS) : 0;
+}
+
+/* ---- Locks -------------------------------------------------------------- */
+
+/* glibc's pthread_mutex_t, as far as it is the same on all 64-bit machines. */
+struct mutex_words {
+	uint32_t lock, count;
+	int32_t owner;
+	uint32_t users;
+	int32_t kind;
+	uint32_t spins;
+};
+
+/* From the word on that readers wait at: __wrphase_futex of glibc's
+ * pthread_rwlock_t. */
+struct rwlock_words {
+	uint32_t phase, writers;
+	uint32_t padding[2];
+	int32_t writer;
+	int32_t is_shared;
+};
+
+#define LOCKED_WITH_WAITERS 2u
+#define MUTEX_KIND_MAX	    0x1ff
+#define MUTEX_USERS_MAX	    (1u << 20)
+
+static bool is_other_thread(const struct fgt_wait_source *source, int32_t tid)
+{
+	return tid > 0 && tid != source->tid &&
+	       source->is_thread(source->context, tid);
+}
+
+/* A lock whose word is 2 while threads wait for it. */
+static bool read_mutex(const uint64_t *args,
+		       const struct fgt_wait_source *source,
+		       struct fgt_wait *wait)
+{
+	struct mutex_words words;
+
+	if ((uint32_t)args[2] != LOCKED_WITH_WAITERS)
+		return false;
+	if (!source->read(source->context, args[0], &words, sizeof(words)))
+		return false;
+	if (words.lock != LOCKED_WITH_WAITERS)
+		return false;
+	if (words.kind >= 0 && words.kind <= MUTEX_KIND_MAX && words.users &&
+	    words.users <= MUTEX_USERS_MAX &&
+	    is_other_thread(source, words.owner)) {
+		wait->kind = FGT_WAIT_MUTEX;
+		wait->owner_tid = words.owner;
+		return true;
+	}
+	/* glibc waits like this for locks alone: those of its allocator and its
+	 * files have no owner written down where a mutex has it. */
+	if ((args[1] & FUTEX_CMD_MASK) != FUTEX_WAIT)
+		return false;
+	wait->kind = FGT_WAIT_MUTEX;
+	return true;
+}
+
+/* Held by a writer; readers are not written down. */
+static bool read_rwlock(const uint64_t *args,
+			const struct fgt_wait_source *source,
+			struct fgt_wait *wait)
+{
+	struct rwlock_words words;
+
+	if (!source->read(source->context, args[0], &words, sizeof(words)) ||
+	    words.phase > 3 || words.phase != (uint32_t)args[2] ||
+	    words.is_shared < 0 || words.is_shared > 1 ||
+	    !is_other_thread(source, words.writer))
+		return false;
+	wait->kind = FGT_WAIT_RWLOCK;
+	wait->owner_tid = words.writer;
+	wait->address -= 8;
+	return true;
+}
+
+static void read_futex(const uint64_t *args,
+		       const struct fgt_wait_source *source,
+		       struct fgt_wait *wait)
+{
+	uint32_t command = (uint32_t)args[1] & FUTEX_CMD_MASK, word;
+
+	wait->kind = FGT_WAIT_NOTIFICATION;
+	wait->address = args[0];
+	/* The time of the others is an instant. */
+	if (command == FUTEX_WAIT)
+		wait->timeout_ns = read_timespec(source, args[3]);
+	if (command == FUTEX_LOCK_PI || command == FUTEX_LOCK_PI2 ||
+	    command == FUTEX_WAIT_REQUEUE_PI) {
+		wait->kind = FGT_WAIT_PI_LOCK;
+		if (source->read(source->context, args[0], &word,
+				 sizeof(word)) &&
+		    is_other_thread(source, (int32_t)(word & FUTEX_TID_MASK)))
+			wait->owner_tid = (int32_t)(word & FUTEX_TID_MASK);
+		return;
+	}
+	if (command != FUTEX_WAIT && command != FUTEX_WAIT_BITSET)
+		return;
+	if (!read_mutex(args, source, wait))
+		(void)read_rwlock(args, source, wait);
+}
+
+/* ---- Descriptors -------------------------------------------------------- */
+
+static void read_poll(const uint64_t *args,
+		      const struct fgt_wait_source *source,
+		      struct fgt_wait *wait)
+{
+	struct pollfd polled[POLL_SHOWN];
+	uint64_t count = args[1] < POLL_SHOWN ? args[1] : POLL_SHOWN;
+	size_t len = 0;
+
+	if (!count || !source->read(source->context, args[0], polled,
+				    count * sizeof(*polled)))
+		return;
+	for (uint64_t i = 0; i < count && len < sizeof(wait->text); i++)
+		len += (size_t)snprintf(
+			wait->text + len, sizeof(wait->text) - len, "%s%d",
+			i ? ", " : "descriptors ", polled[i].fd);
+}
+
+static void read_detail(const struct call *call, const uint64_t *args,
+			const struct fgt_wait_source *source,
+			struct fgt_wait *wait)
+{
+	if (call->id != NONE)
+		wait->number = (int32_t)args[call->id];
+	wait->timeout_ns = read_timeout(call, args, source);
+	if (wait->kind == FGT_WAIT_DESCRIPTOR && source->describe &&
+	    wait->number >= 0 &&
+	    !source->describe(source->context, wait->number, wait->text,
+			      sizeof(wait->text)))
+		wait->text[0] = '\0';
+	if (call->number == SYS_waitid && args[0] != P_PID)
+		wait->number = -1;
+#ifdef SYS_poll
+	if (call->number == SYS_poll)
+		read_poll(args, source, wait);
+#endif
+	if (call->number == SYS_ppoll)
+		read_poll(args, source, wait);
+}
+
+void fgt_wait_of_call(int32_t number, struct fgt_wait *ret_wait)
+{
+	const struct call *call = find_call(number);
+
+	*ret_wait = (struct fgt_wait){ .kind = FGT_WAIT_KERNEL, .number = -1 };
+	if (number < 0)
+		ret_wait->kind = FGT_WAIT_FAULT;
+	else if (number == SYS_futex || number == SYS_restart_syscall)
+		ret_wait->kind = FGT_WAIT_UNKNOWN;
+	else if (call)
+		ret_wait->kind = call->kind;
+}
+
+void fgt_wait_decode(int32_t number, const uint64_t args[6],
+		     const struct fgt_wait_source *source,
+		     struct fgt_wait *ret_wait)
+{
+	const struct call *call = find_call(number);
+
+	fgt_wait_of_call(number, ret_wait);
+	if (number == SYS_futex)
+		read_futex(args, source, ret_wait);
+	else if (call)
+		read_detail(call, args, source, ret_wait);
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Why a blocked thread waits, by the number and the arguments of its system
+ * call, and by what they point to.
+ *
+ * Runs in the sampler's thread. MT-Safe | AS-Unsafe
+ */
+#ifndef FGT_AGENT_CAPTURE_WAITS_WAITS_H
+#define FGT_AGENT_CAPTURE_WAITS_WAITS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ringbuf/slice/wait.h"
+
+/* What a wait is read with. */
+struct fgt_wait_source {
+	void *context;
+	int32_t tid; /* of the thread that waits */
+	/* Copies len bytes of the target's memory; false: not all of them can be
+	 * had without waiting for a file system. */
+	bool (*read)(void *context, uint64_t address, void *buffer, size_t len);
+	/* Is it a thread of the process now? */
+	bool (*is_thread)(void *context, int32_t tid);
+	/* What a descriptor is: a path, "socket:[12]", "pipe:[34]"; false: not
+	 * known. NULL: nothing may be asked. */
+	bool (*describe)(void *context, int32_t descriptor, char *text,
+			 size_t size);
+};
+
+/*
+ * call: the system call's number, -1 outside of one (a page fault). An owner is
+ * named only if the words of the lock leave no doubt and the owner is a thread
+ * of the process; glibc alone writes it down.
+ */
+void fgt_wait_decode(int32_t call, const uint64_t args[6],
+		     const struct fgt_wait_source *source,
+		     struct fgt_wait *ret_wait);
+
+/* The same where the arguments are not known. */
+void fgt_wait_of_call(int32_t call, struct fgt_wait *ret_wait);
+
+/* To two significant digits, so that few different ones are kept. */
+uint64_t fgt_wait_round_ns(uint64_t ns);
+
+#endif

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Threads that each wait for another thing, for as long as the program lives;
+ * prints a line for each: its name, its tid, the kind of the wait, and the tid
+ * of the owner or the number that the wait has.
+ */
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define STEP __attribute__((noinline, noclone))
+
+pthread_mutex_t g_mutex = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t g_second_mutex = PTHREAD_MUTEX_INITIALIZER;
+pthread_rwlock_t g_rwlock = PTHREAD_RWLOCK_INITIALIZER;
+pthread_cond_t g_condition = PTHREAD_COND_INITIALIZER;
+pthread_mutex_t g_condition_mutex = PTHREAD_MUTEX_INITIALIZER;
+sem_t g_semaphore;
+/* Variables of a real program are more than a page. */
+char g_data[65536] = { 1 };
+
+static int g_pipe[2];
+static pid_t g_child;
+static pid_t g_holder, g_second_holder;
+static pthread_barrier_t g_held;
+
+static void print(const char *name, const char *kind, int number)
+{
+	flockfile(stdout);
+	printf("%s %d %s %d\n", name, gettid(), kind, number);
+	fflush(stdout);
+	funlockfile(stdout);
+}
+
+static STEP void *hold(void *argument)
+{
+	(void)argument;
+	pthread_mutex_lock(&g_mutex);
+	pthread_rwlock_wrlock(&g_rwlock);
+	g_holder = gettid();
+	pthread_barrier_wait(&g_held);
+	print("hold", "sleep", -1);
+	for (;;)
+		sleep(100);
+	return NULL;
+}
+
+static STEP void *hold_second(void *argument)
+{
+	(void)argument;
+	pthread_mutex_lock(&g_second_mutex);
+	g_second_holder = gettid();
+	pthread_barrier_wait(&g_held);
+	print("chained", "mutex", g_holder);
+	pthread_mutex_lock(&g_mutex);
+	return NULL;
+}
+
+static STEP void *lock(void *argument)
+{
+	print("lock", "mutex", g_holder);
+	pthread_mutex_lock(&g_mutex);
+	return argument;
+}
+
+static STEP void *lock_second(void *argument)
+{
+	print("second", "mutex", g_second_holder);
+	pthread_mutex_lock(&g_second_mutex);
+	return argument;
+}
+
+static STEP void *read_lock(void *argument)
+{
+	print("reader", "rwlock", g_holder);
+	pthread_rwlock_rdlock(&g_rwlock);
+	return argument;
+}
+
+static STEP void *await(void *argument)
+{
+	print("await", "notification", 0);
+	pthread_mutex_lock(&g_condition_mutex);
+	for (;;)
+		pthread_cond_wait(&g_condition, &g_condition_mutex);
+	return argument;
+}
+
+static STEP void *acquire(void *argument)
+{
+	print("acquire", "notification", 0);
+	sem_wait(&g_semaphore);
+	return argument;
+}
+
+static STEP void *read_pipe(void *argument)
+{
+	char byte;
+
+	print("pipe", "descriptor", g_pipe[0]);
+	return read(g_pipe[0], &byte, 1) == 1 ? argument : NULL;
+}
+
+static STEP void *await_child(void *argument)
+{
+	print("child", "child", g_child);
+	waitpid(g_child, NULL, 0);
+	return argument;
+}
+
+static void start(void *(*run)(void *))
+{
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, run, NULL))
+		abort();
+}
+
+int main(void)
+{
+	char byte;
+
+	if (pipe(g_pipe) || sem_init(&g_semaphore, 0, 0))
+		return 1;
+	g_child = fork();
+	if (g_child == 0) {
+		close(g_pipe[1]);
+		/* Until its parent ends. */
+		return read(g_pipe[0], &byte, 1) != 0;
+	}
+	pthread_barrier_init(&g_held, NULL, 3);
+	start(hold);
+	start(hold_second);
+	pthread_barrier_wait(&g_held);
+	start(lock);
+	start(lock_second);
+	start(read_lock);
+	start(await);
+	start(acquire);
+	start(read_pipe);
+	start(await_child);
+	usleep(300000);
+	puts("ready");
+	fflush(stdout);
+	return read(0, &byte, 1) < 0;
+}

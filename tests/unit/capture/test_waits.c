@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reasons of waits, by calls on memory that the test makes up; glibc's layouts
+ * are those of locks that the test holds. */
+#include "agent/capture/waits/waits.h"
+
+#include <linux/futex.h>
+#include <poll.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define SELF		7
+#define ADDRESS(object) ((uint64_t)(uintptr_t) & (object))
+
+static bool g_is_readable = true;
+
+static bool read_own(void *context, uint64_t address, void *buffer, size_t len)
+{
+	(void)context;
+	if (g_is_readable)
+		memcpy(buffer, (void *)(uintptr_t)address, len);
+	return g_is_readable;
+}
+
+static bool is_thread(void *context, int32_t tid)
+{
+	(void)context;
+	return tid == gettid() || tid == SELF;
+}
+
+static bool describe(void *context, int32_t descriptor, char *text, size_t size)
+{
+	(void)context;
+	(void)size;
+	strcpy(text, "/var/lib/x.wal");
+	return descriptor == 5;
+}
+
+static struct fgt_wait decode(int32_t call, uint64_t a, uint64_t b, uint64_t c,
+			      uint64_t d)
+{
+	const uint64_t args[6] = { a, b, c, d };
+	const struct fgt_wait_source source = { .tid = SELF,
+						.read = read_own,
+						.is_thread = is_thread,
+						.describe = describe };
+	struct fgt_wait wait;
+
+	fgt_wait_decode(call, args, &source, &wait);
+	return wait;
+}
+
+/* As a second thread finds it that waits. */
+static pthread_mutex_t take_mutex(void)
+{
+	pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+
+	pthread_mutex_lock(&mutex);
+	mutex.__data.__lock = 2;
+	return mutex;
+}
+
+static struct fgt_wait decode_mutex(const pthread_mutex_t *mutex)
+{
+	return decode(SYS_futex, ADDRESS(*mutex),
+		      FUTEX_WAIT | FUTEX_PRIVATE_FLAG, 2, 0);
+}
+
+static void holder_of_mutex_is_named(void **state)
+{
+	pthread_mutex_t mutex = take_mutex();
+	struct fgt_wait wait = decode_mutex(&mutex);
+
+	(void)state;
+	assert_int_equal(wait.kind, FGT_WAIT_MUTEX);
+	assert_int_equal(wait.owner_tid, gettid());
+	assert_int_equal(wait.address, ADDRESS(mutex));
+}
+
+static void doubtful_owner_is_not_named(void **state)
+{
+	pthread_mutex_t mutex = take_mutex();
+
+	(void)state;
+	mutex.__data.__owner = 4194304; /* no thread */
+	assert_int_equal(decode_mutex(&mutex).owner_tid, 0);
+	mutex.__data.__owner = SELF; /* the one that waits */
+	assert_int_equal(decode_mutex(&mutex).owner_tid, 0);
+	mutex = take_mutex();
+	mutex.__data.__kind = -1;
+	assert_int_equal(decode_mutex(&mutex).owner_tid, 0);
+	mutex = take_mutex();
+	mutex.__data.__nusers = 0;
+	assert_int_equal(decode_mutex(&mutex).owner_tid, 0);
+	mutex = take_mutex();
+	mutex.__data.__lock = 1; /* released and taken again meanwhile */
+	assert_int_equal(decode_mutex(&mutex).kind, FGT_WAIT_NOTIFICATION);
+	mutex = take_mutex();
+	g_is_readable = false;
+	assert_int_equal(decode_mutex(&mutex).kind, FGT_WAIT_NOTIFICATION);
+	g_is_readable = true;
+}
+
+static void writer_of_rwlock_is_named(void **state)
+{
+	pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
+	struct fgt_wait wait;
+
+	(void)state;
+	pthread_rwlock_wrlock(&lock);
+	lock.__data.__wrphase_futex = 3; /* a reader waits */
+	wait = decode(SYS_futex, ADDRESS(lock.__data.__wrphase_futex),
+		      FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, 3, 0);
+	assert_int_equal(wait.kind, FGT_WAIT_RWLOCK);
+	assert_int_equal(wait.owner_tid, gettid());
+	assert_int_equal(wait.address, ADDRESS(lock));
+}
+
+static void other_futexes_are_notifications(void **state)
+{
+	pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
+	uint32_t word[32] = { (uint32_t)gettid() | FUTEX_WAITERS };
+	struct fgt_wait wait;
+
+	(void)state;
+	wait = decode(SYS_futex, ADDRESS(condition),
+		      FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, 0, 0);
+	assert_int_equal(wait.kind, FGT_WAIT_NOTIFICATION);
+	assert_int_equal(wait.owner_tid, 0);
+	wait = decode(SYS_futex, ADDRESS(word), FUTEX_LOCK_PI, 0, 0);
+	assert_int_equal(wait.kind, FGT_WAIT_PI_LOCK);
+	assert_int_equal(wait.owner_tid, gettid());
+}
+
+static void sleep_has_its_length(void **state)
+{
+	const struct timespec time = { 1, 234567890 }, wrong = { -1, 5 };
+	struct fgt_wait wait = decode(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0,
+				      ADDRESS(time), 0);
+
+	(void)state;
+	assert_int_equal(wait.kind, FGT_WAIT_SLEEP);
+	assert_int_equal(wait.timeout_ns, 1200000000);
+	wait = decode(SYS_clock_nanosleep, CLOCK_MONOTONIC, TIMER_ABSTIME,
+		      ADDRESS(time), 0);
+	assert_int_equal(wait.timeout_ns, 0);
+	assert_int_equal(
+		decode(SYS_nanosleep, ADDRESS(wrong), 0, 0, 0).timeout_ns, 0);
+	assert_int_equal(fgt_wait_round_ns(99), 99);
+	assert_int_equal(fgt_wait_round_ns(1449), 1400);
+	assert_int_equal(fgt_wait_round_ns(1450), 1500);
+}
+
+static void descriptors_and_children_have_numbers(void **state)
+{
+	const struct pollfd polled[2] = { { .fd = 3 }, { .fd = 12 } };
+	struct fgt_wait wait = decode(SYS_fsync, 5, 0, 0, 0);
+
+	(void)state;
+	assert_int_equal(wait.kind, FGT_WAIT_DESCRIPTOR);
+	assert_int_equal(wait.number, 5);
+	assert_string_equal(wait.text, "/var/lib/x.wal");
+	assert_string_equal(decode(SYS_read, 6, 0, 0, 0).text, "");
+	wait = decode(SYS_ppoll, ADDRESS(polled), 2, 0, 0);
+	assert_int_equal(wait.kind, FGT_WAIT_EVENTS);
+	assert_int_equal(wait.number, 2);
+	assert_string_equal(wait.text, "descriptors 3, 12");
+	wait = decode(SYS_wait4, (uint64_t)-1, 0, 0, 0);
+	assert_int_equal(wait.kind, FGT_WAIT_CHILD);
+	assert_int_equal(wait.number, -1);
+	assert_int_equal(decode(SYS_wait4, 77, 0, 0, 0).number, 77);
+}
+
+static void calls_alone_have_a_kind(void **state)
+{
+	struct fgt_wait wait;
+
+	(void)state;
+	fgt_wait_of_call(-1, &wait);
+	assert_int_equal(wait.kind, FGT_WAIT_FAULT);
+	fgt_wait_of_call(SYS_futex, &wait);
+	assert_int_equal(wait.kind, FGT_WAIT_UNKNOWN);
+	fgt_wait_of_call(SYS_munmap, &wait);
+	assert_int_equal(wait.kind, FGT_WAIT_KERNEL);
+	fgt_wait_of_call(SYS_read, &wait);
+	assert_int_equal(wait.kind, FGT_WAIT_DESCRIPTOR);
+	assert_int_equal(wait.number, -1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(holder_of_mutex_is_named),
+		cmocka_unit_test(doubtful_owner_is_not_named),
+		cmocka_unit_test(writer_of_rwlock_is_named),
+		cmocka_unit_test(other_futexes_are_notifications),
+		cmocka_unit_test(sleep_has_its_length),
+		cmocka_unit_test(descriptors_and_children_have_numbers),
+		cmocka_unit_test(calls_alone_have_a_kind),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
