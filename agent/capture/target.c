@@ -168,6 +168,8 @@ void fgt_target_note_exec(struct fgt_target *target,
 		program->plain_ns = tick_ns + 1;
 	program->number++;
 	program->begun_ns = tick_ns + 1;
+	if (!program->first_exec_ns)
+		program->first_exec_ns = program->begun_ns;
 	program->owner = *owner;
 	pthread_mutex_unlock(&target->mutex);
 }

@@ -93,6 +93,7 @@ struct fgt_program {
 	/* No tick before shows it, and the process has been no other one since;
 	 * of the first one: when it was attached. */
 	uint64_t begun_ns;
+	uint64_t first_exec_ns; /* likewise of the second one; 0: not yet */
 	struct fgt_owner owner;
 	/* Since then the process has been plain, and of this user and group;
 	 * of the first program: 0. */

@@ -288,9 +288,15 @@ static enum fgt_exit write_slice(struct recording *recording,
 {
 	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
 	struct fgt_why why = { "" };
-	int r = fgt_recorder_finish(recording->recorder, recording->from_ns,
-				    recording->to_ns, config, &slice, &why);
+	uint64_t from_ns = recording->from_ns;
+	int r;
 
+	if (recording->child.pid)
+		from_ns = fgt_recorder_since_exec(recording->recorder, from_ns);
+	if (from_ns > recording->to_ns)
+		from_ns = recording->to_ns;
+	r = fgt_recorder_finish(recording->recorder, from_ns, recording->to_ns,
+				config, &slice, &why);
 	if (r < 0)
 		return fgt_complain(NAME, fgt_exit_of(r), "%s", why.text);
 	return fgt_export_run(plan, slice);

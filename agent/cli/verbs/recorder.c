@@ -123,6 +123,16 @@ void fgt_recorder_get_status(struct fgt_recorder *recorder,
 	fgt_target_get_status(recorder->target, ret_status);
 }
 
+uint64_t fgt_recorder_since_exec(const struct fgt_recorder *recorder,
+				 uint64_t from_ns)
+{
+	struct fgt_program program;
+
+	fgt_target_get_program(recorder->target, &program);
+	return program.first_exec_ns > from_ns ? program.first_exec_ns
+					       : from_ns;
+}
+
 int fgt_recorder_finish(struct fgt_recorder *recorder, uint64_t from_ns,
 			uint64_t to_ns, const struct fgt_config *config,
 			struct fgt_ring_slice **ret_slice, struct fgt_why *why)

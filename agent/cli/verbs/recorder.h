@@ -31,6 +31,14 @@ FGT_DEFINE_AUTO(struct fgt_recorder *, fgt_recorder_free);
 void fgt_recorder_get_status(struct fgt_recorder *recorder,
 			     struct fgt_target_status *ret_status);
 
+/*
+ * Of a command that was started for it: when its first tick may be, at or after
+ * from_ns. The kernel ends the old program in several steps, and closes its
+ * descriptors before it reports the new one.
+ */
+uint64_t fgt_recorder_since_exec(const struct fgt_recorder *recorder,
+				 uint64_t from_ns);
+
 /* Ends sampling and cuts what was recorded since from_ns, with names.
  * -ENODATA, -ENOMEM, with why. */
 int fgt_recorder_finish(struct fgt_recorder *recorder, uint64_t from_ns,

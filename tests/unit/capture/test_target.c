@@ -99,6 +99,17 @@ plain_program_after_plain_one_stays_visible_from_the_first(void **state)
 	assert_int_equal(program_of(target).begun_ns, 2 * FIRST_NS + 1);
 }
 
+static void first_exec_is_kept(void **state)
+{
+	const struct fgt_owner plain = { 7, 7, true };
+	struct fgt_target *target = *state;
+
+	assert_int_equal(program_of(target).first_exec_ns, 0);
+	fgt_target_note_exec(target, &plain, true, FIRST_NS);
+	fgt_target_note_exec(target, &plain, true, 2 * FIRST_NS);
+	assert_int_equal(program_of(target).first_exec_ns, FIRST_NS + 1);
+}
+
 static void
 range_begins_where_a_program_between_cannot_be_excluded(void **state)
 {
@@ -155,6 +166,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			plain_program_after_plain_one_stays_visible_from_the_first,
 			make, put),
+		cmocka_unit_test_setup_teardown(first_exec_is_kept, make, put),
 		cmocka_unit_test_setup_teardown(
 			range_begins_where_a_program_between_cannot_be_excluded,
 			make, put),
