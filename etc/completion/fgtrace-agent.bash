@@ -18,7 +18,7 @@ _fgtrace_agent()
 		cur=${words[cword]} prev=${words[cword - 1]}
 	fi
 	local verbs='daemon attach detach slice record convert status targets metrics tail triggers
-		spool why config version help'
+		spool stacks why config version help'
 	for ((i = 1; i < cword; i++)); do
 		case ${words[i]} in
 		--socket) ((i++)) ;;
@@ -61,7 +61,7 @@ _fgtrace_agent()
 		;;
 	-p | --pid | -n | --name)
 		# slice asks the daemon's targets; record takes any process.
-		if [[ $verb == slice || $verb == tail || $verb == why ]]; then
+		if [[ $verb == slice || $verb == tail || $verb == why || $verb == stacks ]]; then
 			mapfile -t COMPREPLY < <(compgen -W "$(
 				_fgtrace_agent_targets "${words[0]}" "$prev"
 			)" -- "$cur")

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stacks of all threads, now and then: with a daemon, without one, of a file;
+equal stacks together; a deadlock.
+test_stacks.py BUILD"""
+import json
+import os
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from kit.faults import Service  # noqa: E402
+from kit.harness import Bench, Checks  # noqa: E402
+
+checks = Checks()
+ok = checks.ok
+
+
+def start(bench, as_nobody=False):
+    """The program whose threads wait, and the line of each by its name."""
+    child = bench.start([bench.program("waits")], as_nobody,
+                        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                        text=True)
+    expected = {}
+    for line in child.stdout:
+        if line.strip() == "ready":
+            break
+        name, tid, kind, number = line.split()
+        expected[name] = int(tid), kind, int(number)
+    return child, expected
+
+
+def stacks(bench, *arguments):
+    result = bench.run("stacks", *arguments, "--json")
+    if result.returncode:
+        raise RuntimeError(result.stderr)
+    return json.loads(result.stdout)
+
+
+def by_tid(answer):
+    return {thread["tid"]: group for group in answer["groups"]
+            for thread in group["threads"]}
+
+
+def check(mode, expected, answer):
+    groups = by_tid(answer)
+    for name, (tid, kind, number) in expected.items():
+        group = groups.get(tid, {"wait": {}, "stack": []})
+        ok(f"{mode}: {name} waits for {kind}",
+           group.get("wait", {}).get("kind") == kind, group)
+        if kind == "mutex":
+            ok(f"{mode}: {name} names the holder",
+               group["wait"].get("owner_tid") == number, group)
+        ok(f"{mode}: {name} has its stack", "start_thread" in group["stack"],
+           group["stack"])
+
+
+def test_without_daemon(bench, child, expected):
+    none = ("--socket", bench.path("none.sock"))
+    check("no daemon", expected, stacks(bench, *none, "-p", str(child.pid)))
+    text = bench.run("stacks", *none, "-p", str(child.pid)).stdout
+    ok("text names lock and holder",
+       f"mutex g_mutex, held by waits (tid {expected['lock'][2]})" in text,
+       text)
+    one = stacks(bench, *none, "-p", str(child.pid), "--tid", str(child.pid))
+    ok("--tid shows one thread", len(one["groups"]) == 1 and
+       one["groups"][0]["threads"][0]["tid"] == child.pid, one)
+
+
+def test_past(bench, socket, child, expected):
+    target = ("--socket", socket, "-p", str(child.pid))
+    bench.run("--socket", socket, "attach", str(child.pid))
+    time.sleep(1.5)
+    answer = stacks(bench, *target, "--at", "-1s")
+    check("a second ago", expected, answer)
+    ok("it is known for how long",
+       all(group["since_ms"] < 10000 for group in answer["groups"]), answer)
+    path = bench.path("waits.fgt")
+    bench.run("--socket", socket, "slice", "-q", "-p", str(child.pid),
+              "--last", "1s", "-o", path)
+    check("a file", expected, stacks(bench, path))
+
+
+def test_deadlock(bench, socket):
+    """Two threads that wait for each other, in the past by now."""
+    service = Service(bench, socket, "deadlock", 1)
+    from_ns, _ = service.wait()
+    answer = stacks(bench, "--socket", socket, "-p", str(service.child.pid),
+                    "--at", f"m:{from_ns + 400000000}")
+    names = {thread["tid"]: thread["name"] for group in answer["groups"]
+             for thread in group["threads"]}
+    ok("a deadlock is listed with its threads",
+       [sorted(names[tid] for tid in cycle)
+        for cycle in answer["deadlocks"]] == [["counter", "mover"]],
+       answer["deadlocks"])
+    text = bench.run("stacks", "--socket", socket, "-p",
+                     str(service.child.pid), "--at",
+                     f"m:{from_ns + 400000000}").stdout
+    ok("text has it at its end",
+       "mutex g_stock_lock, held by mover" in text.split("Deadlock:")[-1] and
+       "mutex g_cache_lock, held by counter" in text, text[-400:])
+    pool = [group for group in answer["groups"]
+            if group["threads"][0]["name"].startswith("backend-")]
+    ok("equal stacks are shown once", len(pool) == 1 and
+       sum(len(group["threads"]) for group in pool) == 6, pool)
+    service.end()
+
+
+def expect(bench, name, status, words, *arguments):
+    result = bench.run("stacks", *arguments)
+    ok(name, result.returncode == status and words in result.stderr and
+       result.stderr.count("\n") == 1,
+       f"{result.returncode}: {result.stderr}")
+
+
+def main():
+    bench = Bench(sys.argv[1])
+    try:
+        child, expected = start(bench)
+        test_without_daemon(bench, child, expected)
+        _, socket = bench.daemon("stacks")
+        test_past(bench, socket, child, expected)
+        test_deadlock(bench, socket)
+        none = ("--socket", bench.path("none.sock"))
+        expect(bench, "a process that is not", 1, "4194304", *none, "-p",
+               "4194304")
+        expect(bench, "a thread that is not", 5, "no such thread", *none, "-p",
+               str(child.pid), "--tid", "4194304")
+        expect(bench, "a past time without a daemon", 3, "", *none, "-p",
+               str(child.pid), "--at", "-1s")
+    finally:
+        bench.close()
+    checks.finish()
+
+
+if __name__ == "__main__":
+    main()

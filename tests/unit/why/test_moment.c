@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Groups of threads at one tick, and cycles of locks. */
+#include "upload/why/moment.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/ringbuf/slice_fixture.h"
+
+static uint64_t tick_ns(uint32_t tick)
+{
+	return FIXTURE_START_NS + tick * FIXTURE_PERIOD_NS;
+}
+
+/* Four threads at the same place; those with an owner have a reason each. */
+static struct fgt_ring_slice *make(const int32_t owners[4])
+{
+	struct fgt_ring_slice *slice = fixture_new(10);
+	uint32_t stack = fixture_stack(slice, "main;take;lock");
+
+	for (int32_t i = 0; i < 4; i++) {
+		uint32_t thread = fixture_thread(slice, 4242 + i, "t");
+
+		fixture_run(slice, thread, 2, 5, stack, FIXTURE_FUTEX);
+		if (owners[i])
+			fixture_wait(slice, FGT_WAIT_MUTEX, owners[i], "");
+	}
+	assert_true(fgt_slice_is_valid(slice));
+	return slice;
+}
+
+static void equal_stacks_are_one_group(void **state)
+{
+	struct fgt_ring_slice *slice = make((int32_t[]){ 0, 4242, 0, 0 });
+	struct fgt_moment *moment;
+
+	(void)state;
+	assert_int_equal(fgt_moment_new(slice, tick_ns(6), 0, &moment), 0);
+	assert_int_equal(moment->tick, 6);
+	assert_int_equal(moment->thread_count, 4);
+	assert_int_equal(moment->group_count, 2);
+	assert_int_equal(moment->groups[0].count, 3);
+	assert_int_equal(moment->groups[0].first_tick, 2);
+	assert_int_equal(moment->threads[1], 2);
+	assert_int_equal(moment->groups[1].count, 1);
+	assert_int_equal(moment->cycle_count, 0);
+	fgt_moment_free(moment);
+	assert_int_equal(fgt_moment_new(slice, tick_ns(6), 4243, &moment), 0);
+	assert_int_equal(moment->thread_count, 1);
+	fgt_moment_free(moment);
+	fgt_ring_slice_free(slice);
+}
+
+static void cycles_are_listed_once(void **state)
+{
+	/* 4242 and 4243 wait for each other; 4244 for them; 4245 for a thread
+	 * that does not exist. */
+	struct fgt_ring_slice *slice =
+		make((int32_t[]){ 4243, 4242, 4242, 99 });
+	struct fgt_moment *moment;
+
+	(void)state;
+	assert_int_equal(fgt_moment_new(slice, UINT64_MAX, 0, &moment),
+			 -ENODATA);
+	assert_int_equal(fgt_moment_new(slice, tick_ns(4), 0, &moment), 0);
+	assert_int_equal(moment->cycle_count, 1);
+	assert_int_equal(moment->cycle_ends[0], 2);
+	assert_int_equal(slice->runs[moment->cycle_runs[0]].thread, 0);
+	assert_int_equal(slice->runs[moment->cycle_runs[1]].thread, 1);
+	fgt_moment_free(moment);
+	fgt_ring_slice_free(slice);
+}
+
+static void time_before_the_slice_has_no_threads(void **state)
+{
+	struct fgt_ring_slice *slice = make((int32_t[]){ 0, 0, 0, 0 });
+	struct fgt_moment *moment = NULL;
+
+	(void)state;
+	assert_int_equal(fgt_moment_new(slice, 1, 0, &moment), -ENODATA);
+	assert_int_equal(fgt_moment_new(slice, tick_ns(1), 0, &moment),
+			 -ENODATA);
+	assert_int_equal(fgt_moment_new(slice, tick_ns(4), 7, &moment),
+			 -ENODATA);
+	assert_null(moment);
+	fgt_ring_slice_free(slice);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(equal_stacks_are_one_group),
+		cmocka_unit_test(cycles_are_listed_once),
+		cmocka_unit_test(time_before_the_slice_has_no_threads),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Groups what threads do at one tick. Pure.
+ */
+#include "upload/why/moment.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "ringbuf/base/array.h"
+
+/* A thread at the tick, with what it must share with others of its group. */
+struct present {
+	uint32_t thread, run, stack, state, wait;
+	const struct fgt_slice_wait *reason; /* of wait; NULL: none */
+	uint32_t leader; /* first thread of the group */
+};
+
+static int compare(uint64_t a, uint64_t b)
+{
+	return a < b ? -1 : a > b;
+}
+
+static int compare_reasons(const struct fgt_slice_wait *a,
+			   const struct fgt_slice_wait *b)
+{
+	int order = compare(a != NULL, b != NULL);
+
+	if (order || !a)
+		return order;
+	order = compare(a->kind, b->kind);
+	if (!order)
+		order = compare((uint32_t)a->owner_tid, (uint32_t)b->owner_tid);
+	return order ? order : compare(a->address, b->address);
+}
+
+static int by_doing(const void *left, const void *right)
+{
+	const struct present *a = left, *b = right;
+	int order;
+
+	if (a->stack != b->stack)
+		return a->stack < b->stack ? -1 : 1;
+	if (a->state != b->state)
+		return a->state < b->state ? -1 : 1;
+	order = compare_reasons(a->reason, b->reason);
+	return order ? order : compare(a->thread, b->thread);
+}
+
+static int by_leader(const void *left, const void *right)
+{
+	const struct present *a = left, *b = right;
+
+	int order = compare(a->leader, b->leader);
+
+	return order ? order : compare(a->thread, b->thread);
+}
+
+static bool is_same_doing(const struct present *a, const struct present *b)
+{
+	return a->stack == b->stack && a->state == b->state &&
+	       compare_reasons(a->reason, b->reason) == 0;
+}
+
+/* The first run of what the thread does: its reason may be known later. */
+static uint32_t since_tick(const struct fgt_ring_slice *slice, uint32_t run)
+{
+	const struct fgt_run *at = &slice->runs[run];
+
+	while (at > slice->runs && at[-1].thread == at->thread &&
+	       at[-1].first_tick + at[-1].tick_count == at->first_tick &&
+	       at[-1].stack == at->stack && at[-1].state == at->state)
+		at--;
+	return at->first_tick;
+}
+
+static uint32_t list_present(const struct fgt_moment *moment, int32_t tid,
+			     struct present *present)
+{
+	const struct fgt_ring_slice *slice = moment->slice;
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < slice->thread_count; i++) {
+		uint32_t run = fgt_doings_run_at(moment->doings, slice, i,
+						 moment->tick);
+
+		if (run == FGT_ID_NONE || (tid && slice->threads[i].tid != tid))
+			continue;
+		present[count++] = (struct present){
+			.thread = i,
+			.run = run,
+			.stack = slice->runs[run].stack,
+			.state = slice->runs[run].state,
+			.wait = slice->runs[run].wait,
+			.reason =
+				slice->runs[run].wait
+					? &slice->waits[slice->runs[run].wait -
+							1]
+					: NULL,
+		};
+	}
+	return count;
+}
+
+static void make_groups(struct fgt_moment *moment, struct present *present,
+			uint32_t count)
+{
+	struct fgt_moment_group *group = NULL;
+
+	FGT_ARRAY_SORT(present, count, by_doing);
+	for (uint32_t i = 0; i < count; i++)
+		present[i].leader =
+			i && is_same_doing(&present[i - 1], &present[i])
+				? present[i - 1].leader
+				: present[i].thread;
+	FGT_ARRAY_SORT(present, count, by_leader);
+	for (uint32_t i = 0; i < count; i++) {
+		uint32_t since = since_tick(moment->slice, present[i].run);
+
+		if (!i || present[i].leader != present[i - 1].leader) {
+			group = &moment->groups[moment->group_count++];
+			*group = (struct fgt_moment_group){
+				.run = present[i].run,
+				.first = i,
+				.first_tick = since,
+				.is_same_wait = true,
+			};
+		} else if (present[i].wait != present[i - 1].wait) {
+			group->is_same_wait = false;
+		}
+		if (since < group->first_tick)
+			group->first_tick = since;
+		group->count++;
+		moment->threads[i] = present[i].thread;
+	}
+	moment->thread_count = count;
+}
+
+/* The run of the thread that holds the lock that a run waits for. */
+static uint32_t holder_of(const struct fgt_moment *moment, uint32_t run)
+{
+	const struct fgt_ring_slice *slice = moment->slice;
+	uint32_t wait = slice->runs[run].wait, thread;
+
+	if (!wait || !slice->waits[wait - 1].owner_tid)
+		return FGT_ID_NONE;
+	thread = fgt_culprit_thread(moment->doings, slice,
+				    slice->waits[wait - 1].owner_tid,
+				    moment->tick);
+	if (thread == FGT_ID_NONE)
+		return FGT_ID_NONE;
+	return fgt_doings_run_at(moment->doings, slice, thread, moment->tick);
+}
+
+/* The cycle that begins with a run, if it is the first one of it. */
+static uint32_t follow(const struct fgt_moment *moment, uint32_t first,
+		       uint32_t *cycle, uint32_t most)
+{
+	uint32_t run = first, count = 0;
+
+	do {
+		if (run == FGT_ID_NONE || run < first || count == most)
+			return 0;
+		cycle[count++] = run;
+		run = holder_of(moment, run);
+	} while (run != first);
+	return count;
+}
+
+static int find_cycles(struct fgt_moment *moment, const struct present *present,
+		       uint32_t count)
+{
+	uint32_t used = 0;
+
+	if (!FGT_ARRAY_NEW(moment->cycle_runs, count) ||
+	    !FGT_ARRAY_NEW(moment->cycle_ends, count))
+		return -ENOMEM;
+	for (uint32_t i = 0; i < count; i++) {
+		uint32_t len = follow(moment, present[i].run,
+				      moment->cycle_runs + used, count - used);
+
+		used += len;
+		if (len)
+			moment->cycle_ends[moment->cycle_count++] = used;
+	}
+	return 0;
+}
+
+int fgt_moment_new(const struct fgt_ring_slice *slice, uint64_t at_ns,
+		   int32_t tid, struct fgt_moment **ret_moment)
+{
+	FGT_AUTO(fgt_moment_free) struct fgt_moment *moment = NULL;
+	FGT_AUTO(free) void *memory = NULL;
+	struct present *present;
+	uint32_t count, ticks;
+	int r;
+
+	ticks = (uint32_t)FGT_ARRAY_BISECT(i, slice->tick_count,
+					   slice->tick_ns[i] <= at_ns);
+	if (!ticks)
+		return -ENODATA;
+	moment = calloc(1, sizeof(*moment));
+	if (!moment || !FGT_ARRAY_NEW(present, slice->thread_count))
+		return -ENOMEM;
+	memory = present;
+	moment->slice = slice;
+	moment->tick = ticks - 1;
+	r = fgt_doings_new(slice, &moment->doings);
+	if (r < 0)
+		return r;
+	if (!FGT_ARRAY_NEW(moment->groups, slice->thread_count) ||
+	    !FGT_ARRAY_NEW(moment->threads, slice->thread_count))
+		return -ENOMEM;
+	count = list_present(moment, tid, present);
+	if (!count)
+		return -ENODATA;
+	make_groups(moment, present, count);
+	r = find_cycles(moment, present, count);
+	if (r < 0)
+		return r;
+	*ret_moment = FGT_TAKE(moment);
+	return 0;
+}
+
+void fgt_moment_free(struct fgt_moment *moment)
+{
+	if (!moment)
+		return;
+	fgt_doings_free(moment->doings);
+	free(moment->groups);
+	free(moment->threads);
+	free(moment->cycle_runs);
+	free(moment->cycle_ends);
+	free(moment);
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What every thread does at one instant: equal stacks together, and threads
+ * that wait for each other.
+ *
+ * MT-Safe for slices that are only read | AS-Unsafe
+ */
+#ifndef FGT_UPLOAD_WHY_MOMENT_H
+#define FGT_UPLOAD_WHY_MOMENT_H
+
+#include "upload/why/culprit.h"
+
+/* Threads with the same stack and state, that wait for the same kind of thing
+ * and the same lock. */
+struct fgt_moment_group {
+	uint32_t run; /* of its first thread */
+	uint32_t first, count; /* of threads[] */
+	uint32_t first_tick; /* since when, of the one that is longest there */
+	bool is_same_wait; /* also the same descriptor, child or time */
+};
+
+struct fgt_moment {
+	const struct fgt_ring_slice *slice; /* borrowed */
+	struct fgt_doings *doings;
+	uint32_t tick; /* the last one up to the instant */
+	struct fgt_moment_group *groups; /* by their first thread's tid */
+	uint32_t group_count;
+	uint32_t *threads; /* [thread_count], by group, then tid */
+	uint32_t thread_count;
+	/* Runs of threads each of which waits for a lock that the next one
+	 * holds, and the last for one of the first; cycles one after another. */
+	uint32_t *cycle_runs;
+	uint32_t *cycle_ends; /* [cycle_count]: index behind its last run */
+	uint32_t cycle_count;
+};
+
+/* tid 0: all threads. The slice must outlive it, and needs symbols and state
+ * names. -ENODATA: no tick up to at_ns, or no such thread at it; -ENOMEM. */
+int fgt_moment_new(const struct fgt_ring_slice *slice, uint64_t at_ns,
+		   int32_t tid, struct fgt_moment **ret_moment);
+void fgt_moment_free(struct fgt_moment *moment);
+FGT_DEFINE_AUTO(struct fgt_moment *, fgt_moment_free);
+
+#endif
