@@ -7,10 +7,10 @@
  * coroutines SECONDS [first]	first: that thread is the program's first one
  */
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <ucontext.h>
 
@@ -60,6 +60,28 @@ static void *schedule(void *unused)
 	return unused;
 }
 
+static char *volatile handler_sp;
+
+static void note_sp(int number)
+{
+	(void)number;
+	handler_sp = __builtin_frame_address(0);
+}
+
+/* What the kernel writes for a signal now. What it needs at most, by
+ * AT_MINSIGSTKSZ, may be many times more: registers that a program has not used
+ * are left out. */
+static size_t measure_frame(void)
+{
+	const struct sigaction action = { .sa_handler = note_sp };
+	struct sigaction before;
+
+	sigaction(SIGUSR2, &action, &before);
+	raise(SIGUSR2);
+	sigaction(SIGUSR2, &before, NULL);
+	return (size_t)((char *)__builtin_frame_address(0) - handler_sp);
+}
+
 static unsigned int count_hit(void)
 {
 	unsigned int count = 0;
@@ -82,8 +104,8 @@ int main(int argc, char **argv)
 	if (argc < 2)
 		return 2;
 	zoo_begin();
-	/* Half of what the kernel needs at least. */
-	stack_bytes = CALLS_BYTES + (getauxval(AT_MINSIGSTKSZ) / 2 & ~15ul);
+	/* Half of what a signal needs. */
+	stack_bytes = CALLS_BYTES + (measure_frame() / 2 & ~15ul);
 	zoo_start_burners(1);
 	end_ns = zoo_now_ns() + strtoull(argv[1], NULL, 10) * 1000000000;
 	zoo_burn_ms(1); /* its functions are found, which takes stack, too */
