@@ -227,8 +227,7 @@ static void read_futex(const uint64_t *args,
 	/* The time of the others is an instant. */
 	if (command == FUTEX_WAIT)
 		wait->timeout_ns = read_timespec(source, args[3]);
-	if (command == FUTEX_LOCK_PI || command == FUTEX_LOCK_PI2 ||
-	    command == FUTEX_WAIT_REQUEUE_PI) {
+	if (command == FUTEX_LOCK_PI || command == FUTEX_LOCK_PI2) {
 		wait->kind = FGT_WAIT_PI_LOCK;
 		if (source->read(source->context, args[0], &word,
 				 sizeof(word)) &&

@@ -136,6 +136,10 @@ static void other_futexes_are_notifications(void **state)
 	wait = decode(SYS_futex, ADDRESS(word), FUTEX_LOCK_PI, 0, 0);
 	assert_int_equal(wait.kind, FGT_WAIT_PI_LOCK);
 	assert_int_equal(wait.owner_tid, gettid());
+	/* The word is the condition's, whose lock is another one. */
+	wait = decode(SYS_futex, ADDRESS(word), FUTEX_WAIT_REQUEUE_PI, 0, 0);
+	assert_int_equal(wait.kind, FGT_WAIT_NOTIFICATION);
+	assert_int_equal(wait.owner_tid, 0);
 }
 
 static void sleep_has_its_length(void **state)
