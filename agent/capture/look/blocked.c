@@ -15,20 +15,40 @@
 #define CALL_WORDS    8 /* six arguments, SP, PC */
 #define NO_CALL_WORDS 2
 
+static int hex_digit(char letter)
+{
+	if (letter >= '0' && letter <= '9')
+		return letter - '0';
+	return letter >= 'a' && letter <= 'f' ? letter - 'a' + 10 : -1;
+}
+
+/* " 0x" and digits, as the kernel writes them: strtoull() takes 20 instructions
+ * for each of them. Behind them; NULL: malformed. */
+static const char *parse_word(const char *at, uint64_t *ret_word)
+{
+	uint64_t word = 0;
+	int digit;
+
+	if (at[0] != ' ' || at[1] != '0' || at[2] != 'x' ||
+	    hex_digit(at[3]) < 0)
+		return NULL;
+	for (at += 3; (digit = hex_digit(*at)) >= 0; at++) {
+		if (word >> 60)
+			return NULL;
+		word = word << 4 | (uint64_t)digit;
+	}
+	*ret_word = word;
+	return at;
+}
+
 static int parse_words(const char *at, int count, struct fgt_blocked *blocked)
 {
 	uint64_t words[CALL_WORDS];
 
 	for (int i = 0; i < count; i++) {
-		char *end;
-
-		if (at[0] != ' ' || at[1] != '0' || at[2] != 'x')
+		at = parse_word(at, &words[i]);
+		if (!at)
 			return -EBADMSG;
-		errno = 0;
-		words[i] = strtoull(at + 1, &end, 16);
-		if (errno || end == at + 1)
-			return -EBADMSG;
-		at = end;
 	}
 	if (*at != '\n' && *at != '\0')
 		return -EBADMSG;
@@ -63,17 +83,23 @@ int fgt_blocked_parse(const char *text, struct fgt_blocked *ret_blocked)
 	return 0;
 }
 
+int fgt_blocked_read(struct fgt_thread_table *threads,
+		     struct fgt_thread *thread,
+		     char ret_text[FGT_BLOCKED_TEXT_MAX])
+{
+	int rc = fgt_fd_budget_read(
+		threads->budget, &thread->active->syscall_fd, threads->task_fd,
+		thread->tid, "syscall", ret_text, FGT_BLOCKED_TEXT_MAX);
+
+	return rc == -ENOENT ? -ESRCH : rc;
+}
+
 int fgt_blocked_look(struct fgt_thread_table *threads,
 		     struct fgt_thread *thread, struct fgt_blocked *ret_blocked)
 {
-	char text[256];
-	int rc;
+	char text[FGT_BLOCKED_TEXT_MAX];
+	int rc = fgt_blocked_read(threads, thread, text);
 
-	rc = fgt_fd_budget_read(threads->budget, &thread->active->syscall_fd,
-				threads->task_fd, thread->tid, "syscall", text,
-				sizeof(text));
-	if (rc == -ENOENT)
-		return -ESRCH;
 	if (rc < 0)
 		return rc;
 	rc = fgt_blocked_parse(text, ret_blocked);

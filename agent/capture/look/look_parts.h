@@ -347,6 +347,14 @@ struct fgt_blocked {
 /* text is NUL-terminated. -EBADMSG. MT-Safe | AS-Safe */
 int fgt_blocked_parse(const char *text, struct fgt_blocked *ret_blocked);
 
+#define FGT_BLOCKED_TEXT_MAX 256
+
+/* The same text at two moments: the thread has not moved between them, unless it
+ * came back to that very call. Bytes; -ESRCH gone, -EPERM/-EACCES. */
+int fgt_blocked_read(struct fgt_thread_table *threads,
+		     struct fgt_thread *thread,
+		     char ret_text[FGT_BLOCKED_TEXT_MAX]);
+
 /* -ESRCH gone, -EPERM/-EACCES, -EBADMSG. */
 int fgt_blocked_look(struct fgt_thread_table *threads,
 		     struct fgt_thread *thread,

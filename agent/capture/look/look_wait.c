@@ -88,14 +88,6 @@ static bool describe(void *context, int32_t descriptor, char *text, size_t size)
 	return true;
 }
 
-static bool is_same_call(const struct fgt_blocked *a,
-			 const struct fgt_blocked *b)
-{
-	return !a->is_running && !b->is_running && a->call == b->call &&
-	       a->sp == b->sp && a->pc == b->pc &&
-	       memcmp(a->args, b->args, sizeof(a->args)) == 0;
-}
-
 /* A call that was interrupted by a stop, and goes on, hides which it is. */
 static bool is_of_state(const struct fgt_blocked *blocked, uint32_t state)
 {
@@ -116,14 +108,16 @@ static bool read_wait(struct fgt_look *look, struct fgt_thread *thread,
 		/* A program that confines itself may be killed for it. */
 		.describe = look->is_embedded ? NULL : describe,
 	};
-	struct fgt_blocked before, after;
+	char before[FGT_BLOCKED_TEXT_MAX], after[FGT_BLOCKED_TEXT_MAX];
+	struct fgt_blocked blocked;
 
-	if (fgt_blocked_look(&look->threads, thread, &before) < 0 ||
-	    !is_of_state(&before, state))
+	if (fgt_blocked_read(&look->threads, thread, before) < 0 ||
+	    fgt_blocked_parse(before, &blocked) < 0 ||
+	    !is_of_state(&blocked, state))
 		return false;
-	fgt_wait_decode(before.call, before.args, &source, ret_wait);
-	return fgt_blocked_look(&look->threads, thread, &after) == 0 &&
-	       is_same_call(&before, &after);
+	fgt_wait_decode(blocked.call, blocked.args, &source, ret_wait);
+	return fgt_blocked_read(&look->threads, thread, after) >= 0 &&
+	       strcmp(before, after) == 0;
 }
 
 const struct fgt_wait *fgt_look_wait(struct fgt_look *look,

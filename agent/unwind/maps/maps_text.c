@@ -134,7 +134,8 @@ bool fgt_maps_line_is_context(const struct fgt_maps_line *line)
 					     "[anon_shmem:OTEL_CTX]",
 					     "[anon:OTEL_CTX]" };
 
-	if (line->is_executable || !line->is_readable)
+	if (line->is_executable || !line->is_readable || !line->path[0] ||
+	    (line->path[1] != 'm' && line->path[1] != 'a'))
 		return false;
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
 		if (!strncmp(line->path, names[i], strlen(names[i])))
