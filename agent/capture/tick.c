@@ -56,8 +56,12 @@ static void write_verdict(struct fgt_sampled *sampled,
 		fgt_ring_set_past(ring, thread->slot, verdict->past_frames,
 				  verdict->past_count, verdict->past_state,
 				  verdict->past_ticks);
-	if (verdict->wait)
+	if (verdict->kind != FGT_VERDICT_AS_BEFORE)
+		thread->waits_for_lock = false;
+	if (verdict->wait) {
 		fgt_ring_set_wait(ring, thread->slot, verdict->wait);
+		fgt_look_follow(&sampled->look, thread, verdict->wait);
+	}
 	if (verdict->edges && verdict->edges->count)
 		fgt_ring_set_edges(ring, thread->slot, verdict->edges);
 }
@@ -274,6 +278,15 @@ static void look_at_active(struct fgt_sampled *sampled,
 	}
 }
 
+static void write_new_owners(struct fgt_sampled *sampled)
+{
+	struct fgt_thread *thread;
+	struct fgt_wait wait;
+
+	while ((thread = fgt_look_next_owner(&sampled->look, &wait)))
+		fgt_ring_set_wait(sampled->ring, thread->slot, &wait);
+}
+
 static bool take_has_run(struct fgt_thread_table *threads)
 {
 	for (uint32_t i = 0; i < threads->active_count; i++)
@@ -451,6 +464,7 @@ bool fgt_tick_finish(const struct fgt_sampler *sampler,
 	fgt_stacks_refresh_if_stale(&sampled->look.stacks, tick->mono_ns);
 	fgt_tick_look_where_maps_lacked(sampled, tick);
 	look_at_active(sampled, tick);
+	write_new_owners(sampled);
 	end_tick(threads);
 	do_chores(sampled, tick, sampler->limitation.text);
 	commit(sampled);

@@ -131,6 +131,20 @@ struct fgt_tick {
 	bool is_over;
 };
 
+/* Waits for locks, whose owners are read again: see look_wait.c. */
+struct fgt_followed_waits {
+	struct fgt_followed *waits;
+	uint32_t count, capacity;
+	uint32_t next; /* where the next tick goes on */
+	uint64_t tick; /* in this one … */
+	uint32_t left, changed; /* … so many are left, and have new owners */
+	struct fgt_owner_read {
+		uint64_t tick, address;
+		uint32_t kind;
+		int32_t owner_tid;
+	} last;
+};
+
 struct fgt_look {
 	struct fgt_process process;
 	struct fgt_fd_budget *budget; /* the sampler's */
@@ -147,6 +161,7 @@ struct fgt_look {
 	struct fgt_wait wait; /* likewise */
 	uint64_t wait_tick; /* in this one … */
 	uint32_t wait_reads; /* … so many waits were read */
+	struct fgt_followed_waits followed;
 	bool is_embedded; /* this very process */
 	bool is_readable;
 	bool is_traced; /* by a debugger */
@@ -279,6 +294,16 @@ void fgt_look_account(struct fgt_look *look, const struct fgt_tick *tick,
 const struct fgt_wait *fgt_look_wait(struct fgt_look *look,
 				     struct fgt_thread *thread,
 				     const struct fgt_verdict *verdict);
+
+/* That reason is in the ring: if it is a lock, its owner is read again. */
+void fgt_look_follow(struct fgt_look *look, struct fgt_thread *thread,
+		     const struct fgt_wait *wait);
+/* A thread that still sleeps for a lock that has another owner by now, and the
+ * new reason; NULL: none is left in this tick. After all looks. */
+struct fgt_thread *fgt_look_next_owner(struct fgt_look *look,
+				       struct fgt_wait *ret_wait);
+/* Frees what was kept for it. */
+void fgt_look_follow_end(struct fgt_look *look);
 
 /* No sample did; it ran, or needs a look for another reason. */
 struct fgt_verdict fgt_look_unsampled(struct fgt_look *look,

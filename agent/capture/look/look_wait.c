@@ -2,10 +2,15 @@
 /*
  * Why a thread that was found blocked waits. Runs in the sampler's thread, once
  * for each wait: must not touch the thread, nor wait for a file system.
+ *
+ * A lock may pass through several hands while a thread sleeps for it. Such
+ * waits are kept in a list, and the lock is read again at ticks by which its
+ * owner has run: only then can it have been given away.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -15,6 +20,12 @@
 
 /* Waits of one tick that are read; others have their call alone. */
 #define READS_MAX 256u
+
+/* Waits for locks that are followed, and those of one tick that get another
+ * owner: each is written to the ring. */
+#define FOLLOWED_MAX  1024u
+#define FOLLOWED_MIN  16u
+#define NEW_OWNER_MAX 64u
 
 /* Flags of /proc/PID/pagemap. */
 #define PAGE_PRESENT (UINT64_C(1) << 63)
@@ -95,19 +106,24 @@ static bool is_of_state(const struct fgt_blocked *blocked, uint32_t state)
 	       state == FGT_STATE_SYSCALL_FIRST + (uint32_t)blocked->call;
 }
 
+static struct fgt_wait_source source_of(struct reading *reading)
+{
+	return (struct fgt_wait_source){
+		.context = reading,
+		.tid = reading->thread->tid,
+		.read = read_memory,
+		.is_thread = is_thread,
+		/* A program that confines itself may be killed for it. */
+		.describe = reading->look->is_embedded ? NULL : describe,
+	};
+}
+
 /* The thread has not moved while its wait was read. */
 static bool read_wait(struct fgt_look *look, struct fgt_thread *thread,
 		      uint32_t state, struct fgt_wait *ret_wait)
 {
 	struct reading reading = { look, thread };
-	const struct fgt_wait_source source = {
-		.context = &reading,
-		.tid = thread->tid,
-		.read = read_memory,
-		.is_thread = is_thread,
-		/* A program that confines itself may be killed for it. */
-		.describe = look->is_embedded ? NULL : describe,
-	};
+	const struct fgt_wait_source source = source_of(&reading);
 	char before[FGT_BLOCKED_TEXT_MAX], after[FGT_BLOCKED_TEXT_MAX];
 	struct fgt_blocked blocked;
 
@@ -143,4 +159,171 @@ const struct fgt_wait *fgt_look_wait(struct fgt_look *look,
 	if (state == FGT_STATE_STOPPED)
 		look->wait.kind = FGT_WAIT_STOPPED;
 	return &look->wait;
+}
+
+/* ---- Owners that change -------------------------------------------------- */
+
+struct fgt_followed {
+	int32_t tid; /* that waits … */
+	uint32_t lock_waits; /* … as long as its count is that */
+	uint32_t kind; /* as in struct fgt_wait, likewise the following */
+	int32_t owner_tid;
+	uint64_t address, timeout_ns;
+	uint64_t read_tick; /* when the lock was last read */
+};
+
+static bool make_room(struct fgt_followed_waits *followed)
+{
+	uint32_t capacity = followed->capacity ? 2 * followed->capacity
+					       : FOLLOWED_MIN;
+	struct fgt_followed *waits;
+
+	if (followed->count < followed->capacity)
+		return true;
+	if (capacity > FOLLOWED_MAX)
+		return false;
+	waits = reallocarray(followed->waits, capacity, sizeof(*waits));
+	if (!waits)
+		return false;
+	followed->waits = waits;
+	followed->capacity = capacity;
+	return true;
+}
+
+void fgt_look_follow(struct fgt_look *look, struct fgt_thread *thread,
+		     const struct fgt_wait *wait)
+{
+	struct fgt_followed_waits *followed = &look->followed;
+
+	thread->waits_for_lock = false;
+	if ((wait->kind != FGT_WAIT_MUTEX && wait->kind != FGT_WAIT_RWLOCK &&
+	     wait->kind != FGT_WAIT_PI_LOCK) ||
+	    !make_room(followed))
+		return;
+	thread->waits_for_lock = true;
+	thread->lock_waits++; /* an older entry of it is none any more */
+	followed->waits[followed->count++] = (struct fgt_followed){
+		.tid = thread->tid,
+		.lock_waits = thread->lock_waits,
+		.kind = wait->kind,
+		.owner_tid = wait->owner_tid,
+		.address = wait->address,
+		.timeout_ns = wait->timeout_ns,
+		.read_tick = look->tick,
+	};
+}
+
+/* Without an owner, it was read while it was passed on, or has none at all. */
+static bool may_have_passed(const struct fgt_look *look,
+			    const struct fgt_followed *entry)
+{
+	const struct fgt_thread *owner;
+
+	if (entry->read_tick == look->tick)
+		return false;
+	if (!entry->owner_tid)
+		return true;
+	owner = fgt_thread_table_find(&look->threads, entry->owner_tid);
+	return !owner || owner->is_ended || owner->has_run || owner->is_sampled;
+}
+
+/* Many wait for one lock: it is read once in a tick. */
+static int32_t read_owner(struct fgt_look *look,
+			  const struct fgt_followed *entry,
+			  const struct fgt_thread *thread)
+{
+	struct fgt_owner_read *last = &look->followed.last;
+	const struct fgt_wait wait = { .kind = entry->kind,
+				       .address = entry->address };
+	struct reading reading = { look, thread };
+	const struct fgt_wait_source source = source_of(&reading);
+
+	if (last->tick == look->tick && last->kind == entry->kind &&
+	    last->address == entry->address)
+		return last->owner_tid;
+	*last = (struct fgt_owner_read){
+		.tick = look->tick,
+		.kind = entry->kind,
+		.address = entry->address,
+		.owner_tid = fgt_wait_read_owner(&wait, &source),
+	};
+	return last->owner_tid;
+}
+
+static bool has_new_owner(struct fgt_look *look, struct fgt_followed *entry,
+			  const struct fgt_thread *thread)
+{
+	int32_t owner_tid;
+
+	if (!may_have_passed(look, entry))
+		return false;
+	owner_tid = read_owner(look, entry, thread);
+	entry->read_tick = look->tick;
+	/* It has got it, and has not run yet. */
+	if (owner_tid == entry->tid)
+		owner_tid = 0;
+	if (owner_tid == entry->owner_tid)
+		return false;
+	entry->owner_tid = owner_tid;
+	return true;
+}
+
+/* The thread that goes on with that wait; NULL: it has moved, or ended. */
+static struct fgt_thread *thread_of(const struct fgt_look *look,
+				    const struct fgt_followed *entry)
+{
+	struct fgt_thread *thread =
+		fgt_thread_table_find(&look->threads, entry->tid);
+
+	if (!thread || thread->is_ended || !thread->waits_for_lock ||
+	    thread->lock_waits != entry->lock_waits)
+		return NULL;
+	return thread;
+}
+
+static void begin_owners(struct fgt_look *look)
+{
+	struct fgt_followed_waits *followed = &look->followed;
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < followed->count; i++)
+		if (thread_of(look, &followed->waits[i]))
+			followed->waits[count++] = followed->waits[i];
+	followed->tick = look->tick;
+	followed->count = followed->left = count;
+	followed->changed = 0;
+}
+
+struct fgt_thread *fgt_look_next_owner(struct fgt_look *look,
+				       struct fgt_wait *ret_wait)
+{
+	struct fgt_followed_waits *followed = &look->followed;
+
+	if (followed->count && followed->tick != look->tick)
+		begin_owners(look);
+	while (followed->left && followed->changed < NEW_OWNER_MAX) {
+		struct fgt_followed *entry =
+			&followed->waits[followed->next++ % followed->count];
+		struct fgt_thread *thread = thread_of(look, entry);
+
+		followed->left--;
+		if (!has_new_owner(look, entry, thread))
+			continue;
+		followed->changed++;
+		*ret_wait = (struct fgt_wait){
+			.kind = entry->kind,
+			.owner_tid = entry->owner_tid,
+			.address = entry->address,
+			.number = -1,
+			.timeout_ns = entry->timeout_ns,
+		};
+		return thread;
+	}
+	return NULL;
+}
+
+void fgt_look_follow_end(struct fgt_look *look)
+{
+	free(look->followed.waits);
+	look->followed = (struct fgt_followed_waits){ 0 };
 }

@@ -160,14 +160,31 @@ struct rwlock_words {
 	int32_t is_shared;
 };
 
+#define RWLOCK_PHASE_AT	    8u
 #define LOCKED_WITH_WAITERS 2u
 #define MUTEX_KIND_MAX	    0x1ff
 #define MUTEX_USERS_MAX	    (1u << 20)
 
-static bool is_other_thread(const struct fgt_wait_source *source, int32_t tid)
+static bool is_thread(const struct fgt_wait_source *source, int32_t tid)
 {
-	return tid > 0 && tid != source->tid &&
-	       source->is_thread(source->context, tid);
+	return tid > 0 && source->is_thread(source->context, tid);
+}
+
+/* One that waits for a lock which it holds has just got it. */
+static int32_t of_another(int32_t tid, const struct fgt_wait_source *source)
+{
+	return tid == source->tid ? 0 : tid;
+}
+
+/* 0: none is known for sure. */
+static int32_t mutex_owner(const struct mutex_words *words,
+			   const struct fgt_wait_source *source)
+{
+	if (words->lock != LOCKED_WITH_WAITERS || words->kind < 0 ||
+	    words->kind > MUTEX_KIND_MAX || !words->users ||
+	    words->users > MUTEX_USERS_MAX || !is_thread(source, words->owner))
+		return 0;
+	return words->owner;
 }
 
 /* A lock whose word is 2 while threads wait for it. */
@@ -183,19 +200,23 @@ static bool read_mutex(const uint64_t *args,
 		return false;
 	if (words.lock != LOCKED_WITH_WAITERS)
 		return false;
-	if (words.kind >= 0 && words.kind <= MUTEX_KIND_MAX && words.users &&
-	    words.users <= MUTEX_USERS_MAX &&
-	    is_other_thread(source, words.owner)) {
-		wait->kind = FGT_WAIT_MUTEX;
-		wait->owner_tid = words.owner;
-		return true;
-	}
+	wait->owner_tid = of_another(mutex_owner(&words, source), source);
 	/* glibc waits like this for locks alone: those of its allocator and its
 	 * files have no owner written down where a mutex has it. */
-	if ((args[1] & FUTEX_CMD_MASK) != FUTEX_WAIT)
+	if (!wait->owner_tid && (args[1] & FUTEX_CMD_MASK) != FUTEX_WAIT)
 		return false;
 	wait->kind = FGT_WAIT_MUTEX;
 	return true;
+}
+
+/* 0: none is known for sure. */
+static int32_t rwlock_writer(const struct rwlock_words *words,
+			     const struct fgt_wait_source *source)
+{
+	if (words->phase > 3 || words->is_shared < 0 || words->is_shared > 1 ||
+	    !is_thread(source, words->writer))
+		return 0;
+	return words->writer;
 }
 
 /* Held by a writer; readers are not written down. */
@@ -206,21 +227,59 @@ static bool read_rwlock(const uint64_t *args,
 	struct rwlock_words words;
 
 	if (!source->read(source->context, args[0], &words, sizeof(words)) ||
-	    words.phase > 3 || words.phase != (uint32_t)args[2] ||
-	    words.is_shared < 0 || words.is_shared > 1 ||
-	    !is_other_thread(source, words.writer))
+	    words.phase != (uint32_t)args[2])
+		return false;
+	wait->owner_tid = of_another(rwlock_writer(&words, source), source);
+	if (!wait->owner_tid)
 		return false;
 	wait->kind = FGT_WAIT_RWLOCK;
-	wait->owner_tid = words.writer;
-	wait->address -= 8;
+	wait->address -= RWLOCK_PHASE_AT;
 	return true;
+}
+
+static int32_t pi_owner(uint32_t word, const struct fgt_wait_source *source)
+{
+	int32_t tid = (int32_t)(word & FUTEX_TID_MASK);
+
+	return is_thread(source, tid) ? tid : 0;
+}
+
+int32_t fgt_wait_read_owner(const struct fgt_wait *wait,
+			    const struct fgt_wait_source *source)
+{
+	union {
+		struct mutex_words mutex;
+		struct rwlock_words rwlock;
+		uint32_t word;
+	} words;
+
+	switch (wait->kind) {
+	case FGT_WAIT_MUTEX:
+		return source->read(source->context, wait->address,
+				    &words.mutex, sizeof(words.mutex))
+			       ? mutex_owner(&words.mutex, source)
+			       : 0;
+	case FGT_WAIT_RWLOCK:
+		return source->read(source->context,
+				    wait->address + RWLOCK_PHASE_AT,
+				    &words.rwlock, sizeof(words.rwlock))
+			       ? rwlock_writer(&words.rwlock, source)
+			       : 0;
+	case FGT_WAIT_PI_LOCK:
+		return source->read(source->context, wait->address, &words.word,
+				    sizeof(words.word))
+			       ? pi_owner(words.word, source)
+			       : 0;
+	default:
+		return 0;
+	}
 }
 
 static void read_futex(const uint64_t *args,
 		       const struct fgt_wait_source *source,
 		       struct fgt_wait *wait)
 {
-	uint32_t command = (uint32_t)args[1] & FUTEX_CMD_MASK, word;
+	uint32_t command = (uint32_t)args[1] & FUTEX_CMD_MASK;
 
 	wait->kind = FGT_WAIT_NOTIFICATION;
 	wait->address = args[0];
@@ -229,10 +288,8 @@ static void read_futex(const uint64_t *args,
 		wait->timeout_ns = read_timespec(source, args[3]);
 	if (command == FUTEX_LOCK_PI || command == FUTEX_LOCK_PI2) {
 		wait->kind = FGT_WAIT_PI_LOCK;
-		if (source->read(source->context, args[0], &word,
-				 sizeof(word)) &&
-		    is_other_thread(source, (int32_t)(word & FUTEX_TID_MASK)))
-			wait->owner_tid = (int32_t)(word & FUTEX_TID_MASK);
+		wait->owner_tid =
+			of_another(fgt_wait_read_owner(wait, source), source);
 		return;
 	}
 	if (command != FUTEX_WAIT && command != FUTEX_WAIT_BITSET)

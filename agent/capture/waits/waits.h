@@ -38,7 +38,12 @@ void fgt_wait_decode(int32_t call, const uint64_t args[6],
 		     const struct fgt_wait_source *source,
 		     struct fgt_wait *ret_wait);
 
-/* The same where the arguments are not known. */
+/* Who holds the lock of that reason by now: it may have passed on while the
+ * thread slept, to that very thread, too. 0: none is known for sure. */
+int32_t fgt_wait_read_owner(const struct fgt_wait *wait,
+			    const struct fgt_wait_source *source);
+
+/* As fgt_wait_decode(), where the arguments are not known. */
 void fgt_wait_of_call(int32_t call, struct fgt_wait *ret_wait);
 
 /* To two significant digits, so that few different ones are kept. */

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reasons of waits: a program whose threads know what they wait for, sampled by
-root and by an ordinary user.
+root and by an ordinary user; one whose threads pass mutexes on while others
+wait for them, in each way in which it can be sampled.
 test_waits.py BUILD"""
+import bisect
+import collections
 import os
 import shutil
 import subprocess
@@ -9,7 +12,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from kit.harness import Bench, Checks  # noqa: E402
+from kit.harness import Bench, Checks, as_user  # noqa: E402
 from kit.read_fgt import Slice  # noqa: E402
 
 checks = Checks()
@@ -94,9 +97,78 @@ def record(bench, mode, as_nobody, *arguments):
     waiting.child.stdin.close()
 
 
+class Holds:
+    """Who held which mutex, and when, as the program wrote it down."""
+    SLACK_NS = 2000000  # a tick reads its waits so much later, or more
+
+    def __init__(self, lines):
+        self.holds = collections.defaultdict(list)
+        for line in lines:
+            tid, mutex, acquired, released = line.split()
+            self.holds[mutex].append((int(acquired), int(released), int(tid)))
+        for holds in self.holds.values():
+            holds.sort()
+
+    def verdict(self, mutex, owner, ns):
+        """Of an owner that is named, or not (0), at that time."""
+        holds = self.holds[mutex]
+        last = bisect.bisect_right(holds, (ns + self.SLACK_NS,))
+        near = [tid for acquired, released, tid in holds[max(0, last - 4):last]
+                if acquired - self.SLACK_NS <= ns <= released + self.SLACK_NS]
+        if owner:
+            return "right" if owner in near else "wrong"
+        return "none" if near else "right"
+
+
+def verdicts_of(path, holds):
+    with open(path, "rb") as file:
+        found = Slice(file.read())
+    reasons, verdicts = dict(found.run_waits), collections.Counter()
+    for run, (_, first, count, *_) in enumerate(found.runs):
+        if run not in reasons:
+            continue
+        kind, owner, _, _, _, _, name = found.waits[reasons[run] - 1]
+        mutex = found.string(name).decode()
+        if KINDS[kind] != "mutex" or mutex not in holds.holds:
+            continue
+        for ns, in found.ticks[first:first + count]:
+            verdicts[holds.verdict(mutex, owner, ns)] += 1
+    return verdicts
+
+
+def check_owners(bench, mode, as_nobody, **settings):
+    """The mutexes pass through several hands while a thread waits."""
+    program = bench.program("handover")
+    if as_nobody:
+        program = shutil.copy2(program, bench.copy_for_nobody())
+    child = bench.start([program, "4"], as_nobody, stdout=subprocess.PIPE,
+                        text=True)
+    child.stdout.readline()
+    path = bench.path(f"{mode}.fgt")
+    with open(path, "wb") as file:
+        result = subprocess.run(
+            as_user([bench.agent, "record", "-q", "-p", str(child.pid), "-d",
+                     "3", "-f", "fgt", "-o", "-"], as_nobody),
+            env={**os.environ, "FGTRACE_SAMPLING_MAX_CPU_PERCENT": "0",
+                 **settings}, stdout=file, check=False)
+    if not ok(f"{mode}: record", result.returncode == 0, result.returncode):
+        return
+    verdicts = verdicts_of(path, Holds(child.stdout))
+    waits = sum(verdicts.values())
+    ok(f"{mode}: threads wait for mutexes", waits > 500, verdicts)
+    ok(f"{mode}: owners are the threads that hold them",
+       verdicts["wrong"] <= 0.01 * waits, verdicts)
+    ok(f"{mode}: owners are known", verdicts["none"] <= 0.05 * waits,
+       verdicts)
+
+
 def main():
     bench = Bench(sys.argv[1])
     try:
+        check_owners(bench, "handed over, root", False)
+        check_owners(bench, "handed over, schedstat", False,
+                     FGTRACE_SAMPLING_WHO_RAN="schedstat")
+        check_owners(bench, "handed over, user", True)
         record(bench, "root", False)
         record(bench, "ordinary user", True)
     finally:

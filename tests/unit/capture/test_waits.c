@@ -122,6 +122,39 @@ static void writer_of_rwlock_is_named(void **state)
 	assert_int_equal(wait.address, ADDRESS(lock));
 }
 
+static int32_t owner_of(uint32_t kind, uint64_t address)
+{
+	const struct fgt_wait wait = { .kind = kind, .address = address };
+	const struct fgt_wait_source source = { .tid = SELF,
+						.read = read_own,
+						.is_thread = is_thread };
+
+	return fgt_wait_read_owner(&wait, &source);
+}
+
+static void owner_is_read_again(void **state)
+{
+	pthread_mutex_t mutex = take_mutex();
+	pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
+	uint32_t word = (uint32_t)gettid() | FUTEX_WAITERS;
+
+	(void)state;
+	assert_int_equal(owner_of(FGT_WAIT_MUTEX, ADDRESS(mutex)), gettid());
+	mutex.__data.__owner = SELF; /* it has got it, and not run yet */
+	assert_int_equal(owner_of(FGT_WAIT_MUTEX, ADDRESS(mutex)), SELF);
+	mutex.__data.__lock = 0; /* given away, and taken by no other yet */
+	assert_int_equal(owner_of(FGT_WAIT_MUTEX, ADDRESS(mutex)), 0);
+	pthread_rwlock_wrlock(&lock);
+	assert_int_equal(owner_of(FGT_WAIT_RWLOCK, ADDRESS(lock)), gettid());
+	pthread_rwlock_unlock(&lock);
+	assert_int_equal(owner_of(FGT_WAIT_RWLOCK, ADDRESS(lock)), 0);
+	assert_int_equal(owner_of(FGT_WAIT_PI_LOCK, ADDRESS(word)), gettid());
+	assert_int_equal(owner_of(FGT_WAIT_SLEEP, ADDRESS(mutex)), 0);
+	g_is_readable = false;
+	assert_int_equal(owner_of(FGT_WAIT_MUTEX, ADDRESS(mutex)), 0);
+	g_is_readable = true;
+}
+
 static void other_futexes_are_notifications(void **state)
 {
 	pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
@@ -203,6 +236,7 @@ int main(void)
 		cmocka_unit_test(holder_of_mutex_is_named),
 		cmocka_unit_test(doubtful_owner_is_not_named),
 		cmocka_unit_test(writer_of_rwlock_is_named),
+		cmocka_unit_test(owner_is_read_again),
 		cmocka_unit_test(other_futexes_are_notifications),
 		cmocka_unit_test(sleep_has_its_length),
 		cmocka_unit_test(descriptors_and_children_have_numbers),
