@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "agent/symbols/resolver.h"
+#include "agent/symbols/sockets.h"
 #include "ringbuf/base/array.h"
 
 #define PERFMAP_KEEP_BYTES (16u << 20) /* larger ones are read each time */
@@ -352,6 +353,9 @@ static int resolve_jobs(struct fgt_resolver *resolver,
 	error = name_jobs(resolver, jobs, count);
 	if (!error)
 		error = fgt_resolver_name_objects(resolver);
+	if (!error)
+		error = fgt_sockets_name(resolver->slice,
+					 resolver->root.proc_fd);
 	fgt_target_root_close(&resolver->root);
 	tidy_up(resolver->user);
 	fgt_users_put(users, resolver->user);

@@ -95,7 +95,8 @@ static void add_call(struct fgt_words *words,
 		     const struct fgt_ring_slice *slice,
 		     const struct fgt_slice_wait *wait, uint32_t state)
 {
-	const char *text = fgt_slice_string(slice, wait->text);
+	const char *text = fgt_slice_string(slice, wait->object ? wait->object
+								: wait->text);
 
 	fgt_words_add(words, "%s", fgt_slice_state_name(slice, state));
 	if (text[0])

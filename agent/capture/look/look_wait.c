@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "agent/capture/look/look_parts.h"
+#include "agent/capture/threads/procfs.h"
 #include "agent/capture/waits/waits.h"
 #include "agent/unwind/arch/memory.h"
 
@@ -106,6 +107,15 @@ static bool is_of_state(const struct fgt_blocked *blocked, uint32_t state)
 	       state == FGT_STATE_SYSCALL_FIRST + (uint32_t)blocked->call;
 }
 
+static void name_process(int32_t pid, char *text, size_t size)
+{
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/%d/comm", pid);
+	if (fgt_procfs_read_line(AT_FDCWD, path, text, size) < 0)
+		text[0] = '\0';
+}
+
 static struct fgt_wait_source source_of(struct reading *reading)
 {
 	return (struct fgt_wait_source){
@@ -115,6 +125,8 @@ static struct fgt_wait_source source_of(struct reading *reading)
 		.is_thread = is_thread,
 		/* A program that confines itself may be killed for it. */
 		.describe = reading->look->is_embedded ? NULL : describe,
+		.name_process = reading->look->is_embedded ? NULL
+							   : name_process,
 	};
 }
 

@@ -331,6 +331,10 @@ static void read_detail(const struct call *call, const uint64_t *args,
 		wait->text[0] = '\0';
 	if (call->number == SYS_waitid && args[0] != P_PID)
 		wait->number = -1;
+	if (wait->kind == FGT_WAIT_CHILD && source->name_process &&
+	    wait->number > 0)
+		source->name_process(wait->number, wait->text,
+				     sizeof(wait->text));
 #ifdef SYS_poll
 	if (call->number == SYS_poll)
 		read_poll(args, source, wait);

@@ -27,6 +27,8 @@ struct fgt_wait_source {
 	 * known. NULL: nothing may be asked. */
 	bool (*describe)(void *context, int32_t descriptor, char *text,
 			 size_t size);
+	/* The name of a process, "" if not known; NULL likewise. */
+	void (*name_process)(int32_t pid, char *text, size_t size);
 };
 
 /*

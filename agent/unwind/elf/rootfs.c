@@ -111,6 +111,7 @@ static void open_target(const struct fgt_process_info *process,
 	if (root->target_fd >= 0 &&
 	    read_start_time(proc_fd) != process->start_time)
 		fgt_fd_close(FGT_TAKE_FD(root->target_fd));
+	root->proc_fd = FGT_TAKE_FD(proc_fd);
 }
 
 void fgt_target_root_open(const struct fgt_process_info *process, bool is_live,
@@ -118,7 +119,7 @@ void fgt_target_root_open(const struct fgt_process_info *process, bool is_live,
 {
 	char host[sizeof(process->host)] = "";
 
-	ret_root->target_fd = -1;
+	ret_root->target_fd = ret_root->proc_fd = -1;
 	ret_root->ns_pid = 0;
 	ret_root->heap_start = ret_root->stack_start = 0;
 	ret_root->mapped_bytes = 0;
@@ -132,7 +133,8 @@ void fgt_target_root_open(const struct fgt_process_info *process, bool is_live,
 
 void fgt_target_root_close(struct fgt_target_root *root)
 {
+	fgt_fd_close(root->proc_fd);
 	fgt_fd_close(root->target_fd);
 	fgt_fd_close(root->host_fd);
-	root->target_fd = root->host_fd = -1;
+	root->proc_fd = root->target_fd = root->host_fd = -1;
 }

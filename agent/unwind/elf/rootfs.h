@@ -12,6 +12,7 @@
 #include "ringbuf/slice/slice.h"
 
 struct fgt_target_root {
+	int proc_fd; /* /proc/PID, -1 if gone */
 	int target_fd; /* /proc/PID/root, -1 if gone or not permitted */
 	int host_fd; /* "/" */
 	int32_t ns_pid; /* the innermost NSpid; 0 if unknown */

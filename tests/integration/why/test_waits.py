@@ -67,6 +67,9 @@ def check(mode, waiting, waits):
             ok(f"{mode}: {name} names the variable",
                found[4] == OBJECTS[name], found)
         elif kind in ("descriptor", "child"):
+            if kind == "child":
+                ok(f"{mode}: the child has its name", found[3] == "waits",
+                   found)
             ok(f"{mode}: {name} has its number", found[2] == number,
                (found, number))
     pipe = next((waits.get(tid) for tid, (name, *_) in waiting.expected.items()

@@ -118,7 +118,9 @@ static void without_a_build_id_the_inode_decides(void **state)
 static bool finds(const struct fgt_ring_slice *slice, const char *real)
 {
 	const struct fgt_image_places places = { 0 };
-	struct fgt_target_root root = { .target_fd = -1, .host_fd = -1 };
+	struct fgt_target_root root = { .proc_fd = -1,
+					.target_fd = -1,
+					.host_fd = -1 };
 	struct fgt_image_files files = FGT_IMAGE_FILES_NONE;
 	struct stat expected, opened;
 	bool is_found;
@@ -188,7 +190,7 @@ static struct fgt_image_files open_below_root(const char *path)
 	const struct fgt_image_places places = { .checksum = read_checksum };
 	FGT_AUTO(fgt_ring_slice_free)
 	struct fgt_ring_slice *slice = kit_slice_of(FGT_PROGRAMS "/linked");
-	struct fgt_target_root root = { .is_this_host = true };
+	struct fgt_target_root root = { .proc_fd = -1, .is_this_host = true };
 	struct fgt_image_files files = FGT_IMAGE_FILES_NONE;
 	struct stat status;
 	char below[1024];

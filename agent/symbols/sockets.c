@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads the kernel's lists of sockets (proc_net(5)). Runs in threads that make
+ * slices; must not trust names of UNIX sockets, which may hold whole lines.
+ */
+#include "agent/symbols/sockets.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ringbuf/base/array.h"
+#include "ringbuf/base/owner.h"
+
+#define LIST_MAX_BYTES (8 << 20)
+#define NAME_MAX_BYTES 128
+#define PREFIX	       "socket:["
+#define TCP_LISTEN     10u
+
+/* A socket that is waited for. */
+struct sought {
+	uint64_t inode;
+	uint32_t name; /* string id; 0: not found yet */
+	bool is_inet; /* listed where no target writes anything */
+	bool is_doubtful; /* found twice: one of both is a lie */
+};
+
+struct socket_search {
+	struct fgt_ring_slice *slice;
+	struct sought *sockets; /* by inode */
+	size_t count;
+	size_t left; /* to be found */
+};
+
+struct address {
+	char host[INET6_ADDRSTRLEN];
+	unsigned int port;
+};
+
+/* 0: not a socket, or it has a name. */
+static uint64_t inode_of(const struct fgt_ring_slice *slice,
+			 const struct fgt_slice_wait *wait)
+{
+	const char *text = fgt_slice_string(slice, wait->text);
+
+	if (wait->kind != FGT_WAIT_DESCRIPTOR || wait->object ||
+	    strncmp(text, PREFIX, strlen(PREFIX)) != 0)
+		return 0;
+	return strtoull(text + strlen(PREFIX), NULL, 10);
+}
+
+static int compare_sockets(const void *left, const void *right)
+{
+	const struct sought *a = left, *b = right;
+
+	return (a->inode > b->inode) - (a->inode < b->inode);
+}
+
+/* The number of those that are left: each once. */
+static size_t sort_sockets(struct sought *sockets, size_t count)
+{
+	size_t kept = 0;
+
+	FGT_ARRAY_SORT(sockets, count, compare_sockets);
+	for (size_t i = 0; i < count; i++)
+		if (!kept || sockets[kept - 1].inode != sockets[i].inode)
+			sockets[kept++] = sockets[i];
+	return kept;
+}
+
+static struct sought *find_socket(const struct socket_search *search,
+				  uint64_t inode)
+{
+	size_t at = FGT_ARRAY_BISECT(i, search->count,
+				     search->sockets[i].inode < inode);
+
+	return at < search->count && search->sockets[at].inode == inode
+		       ? &search->sockets[at]
+		       : NULL;
+}
+
+static int set_name(struct socket_search *search, struct sought *socket,
+		    const char *name)
+{
+	uint32_t id;
+	int error = fgt_strings_intern(&search->slice->strings, name,
+				       strlen(name), &id);
+
+	if (error)
+		return error;
+	if (!socket->name)
+		search->left--;
+	else if (socket->name != id)
+		socket->is_doubtful = true;
+	socket->name = id;
+	return 0;
+}
+
+/* ---- Lines ------------------------------------------------------------- */
+
+/* "0100007F:1538", or four such words of IPv6: each in the machine's order. */
+static bool parse_address(const char *text, struct address *ret_address)
+{
+	const char *colon = strchr(text, ':');
+	size_t digits = colon ? (size_t)(colon - text) : 0;
+	struct in6_addr six;
+	char word[9] = "";
+
+	if ((digits != 8 && digits != 32) ||
+	    sscanf(colon, ":%4X", &ret_address->port) != 1)
+		return false;
+	for (size_t i = 0; i < digits / 8; i++) {
+		memcpy(word, text + 8 * i, 8);
+		six.s6_addr32[i] = (uint32_t)strtoul(word, NULL, 16);
+	}
+	if (digits == 32 && !IN6_IS_ADDR_V4MAPPED(&six))
+		return inet_ntop(AF_INET6, &six, ret_address->host,
+				 sizeof(ret_address->host));
+	return inet_ntop(AF_INET, &six.s6_addr32[digits == 32 ? 3 : 0],
+			 ret_address->host, sizeof(ret_address->host));
+}
+
+/* The smaller port is the service's: the other one was given for this
+ * connection. */
+static void describe(const char *protocol, const struct address *local,
+		     const struct address *remote, bool does_listen, char *name)
+{
+	bool is_six = strchr(remote->host, ':') != NULL;
+
+	if (does_listen || !remote->port)
+		snprintf(name, NAME_MAX_BYTES, "%s port %u", protocol,
+			 local->port);
+	else if (remote->port <= local->port)
+		snprintf(name, NAME_MAX_BYTES, "%s to %s%s%s:%u", protocol,
+			 is_six ? "[" : "", remote->host, is_six ? "]" : "",
+			 remote->port);
+	else
+		snprintf(name, NAME_MAX_BYTES, "%s from %s at port %u",
+			 protocol, remote->host, local->port);
+}
+
+static int take_inet(struct socket_search *search, const char *protocol,
+		     const char *line)
+{
+	char local_text[48], remote_text[48], name[NAME_MAX_BYTES];
+	struct address local, remote;
+	struct sought *socket;
+	unsigned int state;
+	uint64_t inode;
+
+	if (sscanf(line, " %*d: %47s %47s %X %*s %*s %*s %*s %*s %" SCNu64,
+		   local_text, remote_text, &state, &inode) != 4)
+		return 0;
+	socket = find_socket(search, inode);
+	if (!socket || !parse_address(local_text, &local) ||
+	    !parse_address(remote_text, &remote))
+		return 0;
+	describe(protocol, &local, &remote,
+		 state == TCP_LISTEN && !strcmp(protocol, "tcp"), name);
+	socket->is_inet = true;
+	return set_name(search, socket, name);
+}
+
+/* The client of a connection has no name, nor has one of a pair. */
+static int take_unix(struct socket_search *search, const char *line)
+{
+	char path[110], name[NAME_MAX_BYTES];
+	struct sought *socket;
+	uint64_t inode;
+
+	if (sscanf(line, "%*x: %*x %*x %*x %*x %*x %" SCNu64 " %109[^\n]",
+		   &inode, path) != 2)
+		return 0;
+	socket = find_socket(search, inode);
+	if (!socket || socket->is_inet)
+		return 0;
+	snprintf(name, sizeof(name), "unix %s", path);
+	return set_name(search, socket, name);
+}
+
+/* ---- Lists ------------------------------------------------------------- */
+
+static int read_list(struct socket_search *search, int proc_fd,
+		     const char *path)
+{
+	const char *protocol = path + strlen("net/");
+	FGT_AUTO(fgt_fd_close)
+	int fd = openat(proc_fd, path, O_RDONLY | O_CLOEXEC);
+	FILE *file = fd < 0 ? NULL : fdopen(fd, "re");
+	char line[512], kind[4];
+	size_t len = 0;
+	int error = 0;
+
+	if (!file)
+		return 0;
+	FGT_TAKE_FD(fd);
+	snprintf(kind, sizeof(kind), "%s", protocol);
+	while (!error && len < LIST_MAX_BYTES &&
+	       fgets(line, sizeof(line), file)) {
+		len += strlen(line);
+		error = strcmp(protocol, "unix") == 0
+				? take_unix(search, line)
+				: take_inet(search, kind, line);
+	}
+	fclose(file);
+	return error;
+}
+
+static void set_objects(const struct socket_search *search)
+{
+	struct fgt_ring_slice *slice = search->slice;
+
+	for (uint32_t i = 0; i < slice->wait_count; i++) {
+		uint64_t inode = inode_of(slice, &slice->waits[i]);
+		const struct sought *socket = inode ? find_socket(search, inode)
+						    : NULL;
+
+		if (socket && !socket->is_doubtful)
+			slice->waits[i].object = socket->name;
+	}
+}
+
+int fgt_sockets_name(struct fgt_ring_slice *slice, int proc_fd)
+{
+	static const char *const lists[] = { "net/tcp", "net/tcp6", "net/udp",
+					     "net/udp6", "net/unix" };
+	struct socket_search search = { .slice = slice };
+	int error = 0;
+
+	if (proc_fd < 0)
+		return 0;
+	if (!FGT_ARRAY_NEW(search.sockets, slice->wait_count))
+		return -ENOMEM;
+	for (uint32_t i = 0; i < slice->wait_count; i++) {
+		uint64_t inode = inode_of(slice, &slice->waits[i]);
+
+		if (inode)
+			search.sockets[search.count++].inode = inode;
+	}
+	search.left = search.count = sort_sockets(search.sockets, search.count);
+	for (size_t i = 0; i < sizeof(lists) / sizeof(*lists) && search.left;
+	     i++)
+		error = error ? error : read_list(&search, proc_fd, lists[i]);
+	if (!error)
+		set_objects(&search);
+	free(search.sockets);
+	return error;
+}

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sockets of this process, listed by the kernel.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+/* cmocka needs the four above first */
+#include <cmocka.h>
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "agent/symbols/sockets.h"
+#include "ringbuf/base/owner.h"
+
+#define SOCKETS 4
+
+static struct fgt_ring_slice *slice_of(const char *const *texts, size_t count)
+{
+	struct fgt_ring_slice *slice = NULL;
+
+	assert_int_equal(fgt_slice_new(&slice), 0);
+	slice->waits = calloc(count, sizeof(*slice->waits));
+	assert_non_null(slice->waits);
+	slice->wait_count = (uint32_t)count;
+	for (size_t i = 0; i < count; i++) {
+		slice->waits[i].kind = FGT_WAIT_DESCRIPTOR;
+		assert_int_equal(fgt_strings_intern(&slice->strings, texts[i],
+						    strlen(texts[i]),
+						    &slice->waits[i].text),
+				 0);
+	}
+	return slice;
+}
+
+/* What it is called; caller frees. */
+static char *name_of(const int *sockets, size_t count, size_t which)
+{
+	char texts[SOCKETS][32];
+	const char *pointers[SOCKETS];
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
+	FGT_AUTO(fgt_fd_close) int proc_fd = -1;
+
+	for (size_t i = 0; i < count; i++) {
+		struct stat status;
+
+		assert_int_equal(fstat(sockets[i], &status), 0);
+		snprintf(texts[i], sizeof(texts[i]), "socket:[%llu]",
+			 (unsigned long long)status.st_ino);
+		pointers[i] = texts[i];
+	}
+	slice = slice_of(pointers, count);
+	proc_fd = open("/proc/self", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	assert_int_equal(fgt_sockets_name(slice, proc_fd), 0);
+	return strdup(fgt_slice_string(slice, slice->waits[which].object));
+}
+
+static int listen_at(int family, struct sockaddr_storage *ret_address)
+{
+	socklen_t len = sizeof(*ret_address);
+	int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	assert_true(fd >= 0);
+	assert_int_equal(bind(fd, (struct sockaddr *)ret_address, len), 0);
+	assert_int_equal(listen(fd, 1), 0);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)ret_address, &len),
+			 0);
+	return fd;
+}
+
+static int connect_to(const struct sockaddr_storage *address, socklen_t len)
+{
+	int fd = socket(address->ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	assert_int_equal(connect(fd, (const struct sockaddr *)address, len), 0);
+	return fd;
+}
+
+/* Both ports are given by the kernel: which is smaller is not known. */
+static bool is_name_of_end(const char *name, const char *host, unsigned int own,
+			   unsigned int other)
+{
+	char to[96], from[96];
+
+	if (strchr(host, ':'))
+		snprintf(to, sizeof(to), "tcp to [%s]:%u", host, other);
+	else
+		snprintf(to, sizeof(to), "tcp to %s:%u", host, other);
+	snprintf(from, sizeof(from), "tcp from %s at port %u", host, own);
+	return strcmp(name, other <= own ? to : from) == 0;
+}
+
+static unsigned int port_of(int fd)
+{
+	struct sockaddr_storage address;
+	socklen_t len = sizeof(address);
+
+	getsockname(fd, (struct sockaddr *)&address, &len);
+	/* At the same place in both families. */
+	return ntohs(((struct sockaddr_in *)&address)->sin_port);
+}
+
+static void check_tcp(int family, const char *host)
+{
+	struct sockaddr_storage address = { .ss_family = (sa_family_t)family };
+	int sockets[SOCKETS];
+	unsigned int ports[2];
+
+	if (family == AF_INET)
+		((struct sockaddr_in *)&address)->sin_addr.s_addr =
+			htonl(INADDR_LOOPBACK);
+	else
+		((struct sockaddr_in6 *)&address)->sin6_addr = in6addr_loopback;
+	sockets[0] = listen_at(family, &address);
+	sockets[1] = connect_to(&address, sizeof(address));
+	sockets[2] = accept(sockets[0], NULL, NULL);
+	ports[0] = port_of(sockets[0]);
+	ports[1] = port_of(sockets[1]);
+	for (size_t i = 0; i < 3; i++) {
+		char *name = name_of(sockets, 3, i), listens[32];
+
+		snprintf(listens, sizeof(listens), "tcp port %u", ports[0]);
+		if (i == 0)
+			assert_string_equal(name, listens);
+		else if (i == 1)
+			assert_true(
+				is_name_of_end(name, host, ports[1], ports[0]));
+		else
+			assert_true(
+				is_name_of_end(name, host, ports[0], ports[1]));
+		free(name);
+	}
+	for (size_t i = 0; i < 3; i++)
+		close(sockets[i]);
+}
+
+static void ends_of_connections_are_named(void **state)
+{
+	(void)state;
+	check_tcp(AF_INET, "127.0.0.1");
+	check_tcp(AF_INET6, "::1");
+}
+
+static int bind_unix(const char *name)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	/* Abstract: not in a file system. */
+	memcpy(address.sun_path + 1, name, strlen(name));
+	assert_int_equal(
+		bind(fd, (struct sockaddr *)&address,
+		     (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 +
+				 strlen(name))),
+		0);
+	return fd;
+}
+
+static void name_of_a_unix_socket_is_not_believed_twice(void **state)
+{
+	char name[64], line[100];
+	int sockets[2];
+	struct stat status;
+	char *found;
+
+	(void)state;
+	snprintf(name, sizeof(name), "fgt-sockets-%d", getpid());
+	sockets[0] = bind_unix(name);
+	found = name_of(sockets, 1, 0);
+	assert_string_equal(found + strlen("unix @"), name);
+	free(found);
+	fstat(sockets[0], &status);
+	/* A name that holds a line of the list. */
+	snprintf(line, sizeof(line), "x\nff: 02 00 00 01 01 %llu /other",
+		 (unsigned long long)status.st_ino);
+	sockets[1] = bind_unix(line);
+	found = name_of(sockets, 1, 0);
+	assert_string_equal(found, "");
+	free(found);
+	close(sockets[0]);
+	close(sockets[1]);
+}
+
+static void others_keep_what_they_have(void **state)
+{
+	static const char *const texts[] = { "pipe:[1]", "/tmp/x", "socket:[]",
+					     "socket:[1]" };
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *slice = slice_of(texts, 4);
+	FGT_AUTO(fgt_fd_close)
+	int proc_fd = open("/proc/self", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	(void)state;
+	assert_int_equal(fgt_sockets_name(slice, proc_fd), 0);
+	for (size_t i = 0; i < 4; i++)
+		assert_int_equal(slice->waits[i].object, 0);
+	assert_int_equal(fgt_sockets_name(slice, -1), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(ends_of_connections_are_named),
+		cmocka_unit_test(name_of_a_unix_socket_is_not_believed_twice),
+		cmocka_unit_test(others_keep_what_they_have),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
