@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a configuration may choose for capture and symbols. Those rooms include
+ * What a configuration may choose for capture, delivery and symbols. Those rooms include
  * this header; the configuration includes neither of them.
  */
 #ifndef FGT_AGENT_CONFIG_CHOICES_H
@@ -18,6 +18,12 @@ enum fgt_provider {
 enum fgt_web_token {
 	FGT_WEB_TOKEN_AUTO, /* made at each start */
 	FGT_WEB_TOKEN_OFF,
+};
+
+/* sentry.profile: the version of the format in which profiles leave. */
+enum fgt_sentry_version {
+	FGT_SENTRY_V2, /* chunks, beside their transaction */
+	FGT_SENTRY_V1, /* in the envelope of their transaction */
 };
 
 /* symbols.demangle */

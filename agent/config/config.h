@@ -102,6 +102,9 @@ struct fgt_config {
 		size_t transaction_count;
 	} upload;
 	struct {
+		enum fgt_sentry_version profile;
+	} sentry;
+	struct {
 		enum fgt_demangle demangle;
 		char **debug_dirs;
 		size_t debug_dir_count;

@@ -34,6 +34,8 @@ static const char *const STATE_FRAMES[] = { "auto", "root", "leaf", "no",
 /* The order is that of enum fgt_provider. */
 static const char *const PROVIDERS[] = { "auto", "bpf", "schedstat", NULL };
 static const char *const HTTP_TOKENS[] = { "auto", "off", NULL };
+/* The order is that of enum fgt_sentry_version. */
+static const char *const SENTRY_VERSIONS[] = { "v2", "v1", NULL };
 static const char *const DEMANGLE[] = { "full", "name", "no", NULL };
 static const char *const KINDS[] = { "http", "pyroscope", "pyroscope-push",
 				     "otlp", NULL };
@@ -200,6 +202,8 @@ const struct fgt_config_key fgt_config_keys[] = {
 	  .entry_size = sizeof(struct fgt_destination_settings) },
 	{ "upload.transactions", FGT_CONFIG_STRINGS, AT(upload.transactions),
 	  COUNT_AT(upload.transaction_count), .max = TRANSACTIONS_MAX },
+	{ "sentry.profile", FGT_CONFIG_CHOICE, AT(sentry.profile),
+	  .choices = SENTRY_VERSIONS, .default_number = FGT_SENTRY_V2 },
 	{ "symbols.demangle", FGT_CONFIG_CHOICE, AT(symbols.demangle),
 	  .choices = DEMANGLE, .default_number = FGT_DEMANGLE_FULL },
 	{ "symbols.debug_dirs", FGT_CONFIG_STRINGS, AT(symbols.debug_dirs),

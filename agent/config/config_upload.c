@@ -18,6 +18,7 @@ fgt_config_destination_defaults(const struct fgt_config *config)
 	return (struct fgt_destination_defaults){
 		.ca_file = config->upload.ca_file,
 		.is_http_allowed = config->upload.is_http_allowed,
+		.is_sentry_v1 = config->sentry.profile == FGT_SENTRY_V1,
 	};
 }
 

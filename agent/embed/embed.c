@@ -19,6 +19,8 @@
 #include "agent/embed/signal/signal_permission.h"
 #include "agent/symbols/elf/image_open.h"
 #include "agent/symbols/symbolizer.h"
+#include "ringbuf/base/clock.h"
+#include "ringbuf/base/hash.h"
 #include "ringbuf/base/sink.h"
 #include "ringbuf/slice/slice_codec.h"
 #include "upload/deliver/dispatch.h"
@@ -265,6 +267,27 @@ static int write_slice(const uint8_t *bytes, size_t len_bytes, int format,
 	return rc;
 }
 
+/* What servers want none of, for destinations that were used last. */
+#define PAUSED_MAX 8u
+struct paused {
+	uint64_t destination; /* its hash; 0: free */
+	struct fgt_pauses pauses;
+};
+
+static struct paused *find_paused(const char *destination)
+{
+	static struct paused rows[PAUSED_MAX];
+	static unsigned int next;
+	uint64_t hash = fgt_hash_bytes(destination, strlen(destination));
+
+	for (unsigned int i = 0; i < PAUSED_MAX; i++)
+		if (rows[i].destination == hash)
+			return &rows[i];
+	next = (next + 1) % PAUSED_MAX;
+	rows[next] = (struct paused){ .destination = hash };
+	return &rows[next];
+}
+
 /* On the worker of the library; blocks within the limits of an upload. */
 static int deliver(const uint8_t *bytes, size_t len_bytes,
 		   const char *destination,
@@ -274,13 +297,22 @@ static int deliver(const uint8_t *bytes, size_t len_bytes,
 {
 	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
 	struct fgt_dispatch_outcome outcome = { .retry_after_s = 0 };
+	struct fgt_pauses *pauses = &find_paused(destination)->pauses;
+	struct fgt_upload_limits own = *limits;
+	uint32_t asked_s;
 	int rc = fgt_slice_decode(bytes, len_bytes, &slice, why);
 
+	own.limited = fgt_pauses_mask(pauses, fgt_clock_ns(CLOCK_MONOTONIC));
 	if (rc == 0)
-		rc = fgt_dispatch_text(slice, destination, facts, limits,
+		rc = fgt_dispatch_text(slice, destination, facts, &own,
 				       &outcome, why);
+	fgt_pauses_extend(pauses, &outcome.limits,
+			  fgt_clock_ns(CLOCK_MONOTONIC));
+	asked_s = outcome.limits.seconds[FGT_CATEGORY_TRANSACTION];
+	if (rc < 0 && outcome.retry_after_s > asked_s)
+		asked_s = outcome.retry_after_s;
 	if (ret_wait_s)
-		*ret_wait_s = rc < 0 ? outcome.retry_after_s : 0;
+		*ret_wait_s = asked_s;
 	return rc;
 }
 

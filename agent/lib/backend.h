@@ -37,8 +37,8 @@ struct fgt_delivery {
 	const struct fgt_slice *slice;
 	/* NULL, or without a name: only the slice. */
 	const struct fgt_transaction_facts *facts;
-	/* With -EAGAIN: the earliest time of the next try (CLOCK_MONOTONIC), if
-	 * the destination has named one; else not written. */
+	/* The earliest time of the next request to it (CLOCK_MONOTONIC), if the
+	 * destination has named one; else not written. */
 	uint64_t *ret_not_before_ns;
 };
 

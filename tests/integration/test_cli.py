@@ -273,7 +273,7 @@ def test_upload(bench, agent_socket):
         printed += result.stdout + result.stderr
         event = re.search(r"event ([0-9a-f]{32})", result.stderr)
         ok(f"upload {name}", result.returncode == 0 and event and
-           len(server.requests) == 1, result.stderr)
+           len(server.requests) == 2, result.stderr)
         if not server.requests:
             continue
         path, headers, body = server.requests[0]

@@ -17,10 +17,11 @@ import threading
 import time
 import urllib.request
 
-from kit import check_sentry_envelope, check_speedscope, strict
+from kit import check_speedscope, strict
 from kit.harness import ROOT, Bench, Checks, read_until
 from kit.library_bench import Installation
 from kit.sentry_server import SentryServer
+from kit.transact import check_wrong, received
 
 EXAMPLES = f"{ROOT}/agent/lib/example"
 KEY = "0123456789abcdef0123456789abcdef"
@@ -33,27 +34,16 @@ checks = Checks()
 ok = checks.ok
 
 
-class Envelope:
-    """A transaction and its profile, as they arrived."""
+class Arrived:
+    """A transaction and the chunk of its profile, as they arrived."""
 
-    def __init__(self, bench, request):
-        body = request.envelope()
-        path = bench.path("arrived.envelope")
-        with open(path, "wb") as file:
-            file.write(body)
-        try:
-            self.verdict = check_sentry_envelope.check(path)
-            self.is_good = True
-        except strict.Wrong as wrong:
-            self.verdict, self.is_good = str(wrong), False
-        items = {}
-        for item, text in check_sentry_envelope.split_items(body)[1]:
-            items[item["type"]] = json.loads(text)
-        self.transaction = items["transaction"]
+    def __init__(self, envelope):
+        self.wrong = envelope.wrong
+        self.transaction = envelope.transaction
         self.name = self.transaction["transaction"]
-        self.profile = items.get("profile", {})
-        frames = self.profile.get("profile", {"frames": []})["frames"]
-        self.functions = {frame.get("function") for frame in frames}
+        self.chunk = envelope.chunk or {"profile": {"frames": []}}
+        self.functions = {frame.get("function")
+                          for frame in self.chunk["profile"]["frames"]}
         self.spans = {span.get("description") or span.get("op")
                       for span in self.transaction.get("spans", [])}
 
@@ -94,11 +84,14 @@ class Place:
     def arrived(self, count, seconds=20):
         """Waits for count envelopes; takes all that came."""
         until = time.monotonic() + seconds
-        while len(self.server.requests) < count and time.monotonic() < until:
+        while (len(self.server.transactions()) < count and
+               time.monotonic() < until):
             time.sleep(0.1)
         time.sleep(0.3)  # an envelope that must not come
-        taken, self.server.requests = self.server.requests, []
-        return [Envelope(self.bench, request) for request in taken]
+        found = received(self.bench, self.server)
+        self.server.requests.clear()
+        check_wrong(checks, "arrived", found)
+        return [Arrived(one) for one in found if one.transaction]
 
 
 def get(port, path, **headers):
@@ -144,8 +137,7 @@ def test_http_server(place, mode):
     ok(f"{mode}: the slow request and the failed one arrive, no other",
        set(found) == {"GET /slow", "GET /error"}, list(found))
     for name, each in found.items():
-        ok(f"{mode}: Relay takes {name}", each.is_good, each.verdict)
-        print(f"# {mode}: {name}: {each.verdict}")
+        ok(f"{mode}: Relay takes {name}", not each.wrong, each.wrong)
     check_slow(mode, found.get("GET /slow"))
 
 
@@ -176,11 +168,11 @@ def test_thread_pool(place, mode):
     if not ok(f"{mode}: the batch arrives", len(found) == 1, len(found)):
         return
     batch = found[0]
-    ok(f"{mode}: Relay takes the batch", batch.is_good, batch.verdict)
+    ok(f"{mode}: Relay takes the batch", not batch.wrong, batch.wrong)
     ok(f"{mode}: its profile shows the work of other threads",
        any("count_primes" in name for name in batch.functions),
        sorted(batch.functions)[:40])
-    threads = batch.profile["profile"]["thread_metadata"]
+    threads = batch.chunk["profile"]["thread_metadata"]
     ok(f"{mode}: it holds the threads that worked for it",
        2 <= len(threads) <= 5, threads)
 
@@ -207,8 +199,8 @@ def test_python_host(place, mode):
        sorted(names)[:60])
     found = place.arrived(1)
     ok(f"{mode}: Python's transaction arrives",
-       [each.name for each in found] == ["hashes"] and found[0].is_good,
-       [each.verdict for each in found])
+       [each.name for each in found] == ["hashes"] and not found[0].wrong,
+       [each.wrong for each in found])
 
 
 def read_readme():
@@ -246,8 +238,8 @@ def test_readme(place, mode):
            f"{command}: {result.returncode} {result.stderr}")
     found = place.arrived(1)
     ok(f"{mode}: the README's profile arrives", len(found) == 1 and
-       found[0].is_good and "main" in found[0].functions,
-       [each.verdict for each in found])
+       not found[0].wrong and "main" in found[0].functions,
+       [each.wrong for each in found])
     test_recorded_too(mode, environment, folder)
 
 

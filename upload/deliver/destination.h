@@ -57,6 +57,7 @@ enum fgt_destination_kind {
 	X(is_post) /* of kind http; else PUT */                                \
 	X(is_http_allowed)                                                     \
 	X(is_sum) /* of kind otlp: sums, else a timestamp for each sample */   \
+	X(is_v1) /* of Sentry: profiles of version 1, in their transaction */  \
 	X(max_files) /* of a directory; 0: no limit */                         \
 	X(max_mb)                                                              \
 	X(sequence) /* {seq}: its owner counts */
@@ -103,8 +104,9 @@ void fgt_destination_where(const struct fgt_destination *destination,
 /* ---- From slice to destination ------------------------------------------ */
 
 /*
- * Calls the taker once for each payload: one, or for a transaction for Sentry
- * that is longer than 30 s one and one for each chunk of its profile. Each
+ * Calls the taker once for each payload: one, or for Sentry one for the
+ * transaction and one for each chunk of its profile (version 1 has both in one,
+ * if the transaction is not longer than 30 s). Each
  * payload's body may be written once or more, within the call. options may be
  * NULL; facts, release, environment, state frames and event_id count.
  * -EINVAL, -ENOMEM, the taker's errors and, from the body's write,
@@ -119,16 +121,18 @@ int fgt_destination_encode(const struct fgt_destination *destination,
 struct fgt_send_outcome {
 	long status; /* of HTTP; 0: no answer, or no server */
 	size_t bytes; /* that left, or were written */
-	unsigned int retry_after_s; /* with -EAGAIN; 0: not named */
+	unsigned int retry_after_s; /* with errors; 0: not named */
+	struct fgt_ratelimits limits; /* of Sentry */
 	bool is_refused; /* 401, 403: no use before the configuration changes */
+	bool is_reported; /* limits->discards have arrived */
 };
 
 /*
  * Sends one payload. root_fd: below which directories lie, -1: this process's
  * root. limits: times only; NULL: default. 0; -EAGAIN: it may work later (no
- * answer, 429, 502, 503, 504; for a directory a full disk, no descriptors);
- * other errors are final: -EACCES 401 and 403, -EMSGSIZE 413 or too large,
- * -EREMOTEIO, -EPROTO, -EINVAL, errno of open and write. why never holds a
+ * answer; but of Sentry 429, 502, 503, 504; for a directory a full disk, no
+ * descriptors); other errors are final: -EACCES 401 and 403, -EBUSY 429 of
+ * Sentry, -EMSGSIZE 413 or too large, -EREMOTEIO, -EPROTO, -EINVAL, errno of open and write. why never holds a
  * secret. Blocks as fgt_http_send().
  */
 int fgt_destination_send(const struct fgt_destination *destination,

@@ -13,19 +13,26 @@ struct fgt_dispatch_outcome {
 	char event_id[33]; /* "" if no id was chosen */
 	unsigned int payloads; /* that arrived */
 	size_t bytes; /* of them, as they left */
-	unsigned int retry_after_s; /* with -EAGAIN; 0: the server named none */
+	unsigned int retry_after_s; /* with errors; 0: the server named none */
 	long status; /* of the last HTTP answer, 0: none */
+	struct fgt_ratelimits limits; /* of Sentry, of all answers */
+	/* What was not sent, since Sentry wants none of its category now. */
+	unsigned int limited[FGT_CATEGORY_COUNT];
+	uint32_t category; /* of the last payload; enum fgt_sentry_category */
+	bool is_reported; /* limits->discards have arrived */
+	bool is_partial; /* Sentry limits profiles: some of it did not arrive */
 	bool is_refused; /* 401, 403 */
 };
 
 /*
- * A transaction longer than 30 s leaves for Sentry as one envelope, followed by
- * one for each chunk of its profile, since a server refuses longer profiles.
- * Sent again, payloads keep their ids. options: see fgt_destination_encode().
+ * For Sentry a transaction leaves as one envelope, followed by one for each chunk
+ * of its profile. Sent again, payloads keep their ids. options: see fgt_destination_encode().
  * root_fd, limits: see fgt_destination_send().
  *
- * The errors of fgt_destination_encode() and fgt_destination_send(): -EAGAIN:
- * it may work later. ret_outcome is filled as far as things got.
+ * limits->limited leaves out chunks and profiles, but neither their transaction
+ * nor, by -EBUSY, all that there is. The errors of fgt_destination_encode() and
+ * fgt_destination_send(): -EAGAIN: it may work later. ret_outcome is filled as
+ * far as things got.
  *
  * MT-Safe | AS-Unsafe
  */
@@ -34,6 +41,13 @@ int fgt_dispatch(const struct fgt_ring_slice *slice,
 		 const struct fgt_format_options *options, int root_fd,
 		 const struct fgt_upload_limits *limits,
 		 struct fgt_dispatch_outcome *ret_outcome, struct fgt_why *why);
+
+/* The same for one payload that was encoded before. */
+int fgt_dispatch_payload(const struct fgt_payload *payload,
+			 const struct fgt_destination *destination,
+			 const struct fgt_upload_limits *limits,
+			 struct fgt_dispatch_outcome *ret_outcome,
+			 struct fgt_why *why);
 
 /* The options that follow from the facts of a program, which may be NULL;
  * borrowed. */

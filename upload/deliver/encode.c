@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Slice and facts as payloads: for Sentry a transaction with its profile, or
- * alone and followed by the chunks of a profile that is too long for one
- * envelope; else one payload. Runs in a thread or process that may wait as long
+ * Slice and facts as payloads: for Sentry a transaction, followed by the chunks
+ * of its profile, or together with a profile of version 1; else one payload. Runs in a thread or process that may wait as long
  * as the taker does.
  */
 #include <errno.h>
@@ -114,29 +113,33 @@ static int give_chunks(const struct encoding *encoding,
 	return 0;
 }
 
-static int give_long(const struct encoding *encoding, uint64_t begin_ns,
-		     uint64_t end_ns)
+/* They find each other by the profiler's id, a thread and the time. */
+static int give_apart(const struct encoding *encoding, uint64_t begin_ns,
+		      uint64_t end_ns)
 {
 	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
+	const struct fgt_transaction_facts *facts = encoding->options.facts;
 	struct part part = { .slice = encoding->slice,
 			     .format = FGT_KIND_SENTRY,
 			     .options = encoding->options };
 	char profiler_id[33];
-	int r;
+	bool has_profile;
+	int r = fgt_slice_narrow(encoding->slice, begin_ns, end_ns, 0, &slice);
 
-	number_id(encoding, PROFILER_NUMBER, profiler_id);
-	part.options.profiler_id = profiler_id;
-	r = give(encoding, &part, "transaction");
-	if (r < 0)
+	if (r == 0 && facts)
+		r = fgt_thread_runs_clip(facts, slice);
+	/* No data: the ring does not reach back that far, or the transaction
+	 * lies between two ticks; it is sent alone. */
+	has_profile = r == 0;
+	if (r < 0 && !(r == -ENODATA && facts))
 		return r;
-	r = fgt_slice_narrow(encoding->slice, begin_ns, end_ns, 0, &slice);
-	if (r == 0)
-		r = fgt_thread_runs_clip(encoding->options.facts, slice);
-	if (r == 0)
+	number_id(encoding, PROFILER_NUMBER, profiler_id);
+	if (has_profile)
+		part.options.profiler_id = profiler_id;
+	r = give(encoding, &part, "transaction");
+	if (r == 0 && has_profile)
 		r = give_chunks(encoding, slice, profiler_id);
-	/* No data: the ring does not reach back that far, and the transaction
-	 * has been sent. */
-	return r == -ENODATA ? 0 : r;
+	return r;
 }
 
 /* A chunk in the life of a process: one item, whose profile is as long as a
@@ -159,17 +162,21 @@ static int give_sentry(const struct encoding *encoding)
 	const struct fgt_transaction_facts *facts = encoding->options.facts;
 	const char *profiler_id =
 		fgt_slice_note(encoding->slice, FGT_NOTE_PROFILER);
-	uint64_t begin_ns, end_ns;
+	const struct fgt_destination *destination = encoding->destination;
+	const struct fgt_ring_slice *slice = encoding->slice;
+	uint64_t begin_ns = slice->tick_ns[0];
+	uint64_t end_ns = slice->tick_ns[slice->tick_count - 1];
 
 	if (!facts && profiler_id)
 		return give_chunk(encoding, profiler_id);
-	if (facts) {
-		fgt_sentry_facts_range(facts, encoding->slice, &begin_ns,
-				       &end_ns);
-		if (end_ns - begin_ns > FGT_SENTRY_PROFILE_MAX_NS)
-			return give_long(encoding, begin_ns, end_ns);
-	}
-	return give(encoding, &part, "transaction");
+	if (facts)
+		fgt_sentry_facts_range(facts, slice, &begin_ns, &end_ns);
+	/* A file is one envelope. */
+	if ((destination->is_v1 ||
+	     destination->kind != FGT_DESTINATION_SENTRY) &&
+	    (!facts || end_ns - begin_ns <= FGT_SENTRY_PROFILE_MAX_NS))
+		return give(encoding, &part, "transaction");
+	return give_apart(encoding, begin_ns, end_ns);
 }
 
 /* Compressed on the way only. */

@@ -97,6 +97,20 @@ static void keep_header(const char *line, size_t len, const char *name,
 	ret_value[len] = 0;
 }
 
+/* Several lines are one list (RFC 9110): each is a part of it. */
+static void add_limits(const char *line, size_t len, char *limits, size_t size)
+{
+	size_t used = strlen(limits);
+
+	if (used + 2 >= size)
+		return;
+	limits[used + 1] = 0;
+	keep_header(line, len, "X-Sentry-Rate-Limits:", limits + used + 1,
+		    size - used - 1);
+	if (limits[used + 1])
+		limits[used] = ',';
+}
+
 static size_t take_header(char *line, size_t one, size_t len, void *context)
 {
 	struct transfer *transfer = context;
@@ -116,8 +130,7 @@ static size_t take_header(char *line, size_t one, size_t len, void *context)
 		answer->error[0] = 0;
 		transfer->has_headers = false;
 	}
-	keep_header(line, len, "X-Sentry-Rate-Limits:", answer->rate_limits,
-		    sizeof(answer->rate_limits));
+	add_limits(line, len, answer->rate_limits, sizeof(answer->rate_limits));
 	keep_header(line, len, "Retry-After:", answer->retry_after,
 		    sizeof(answer->retry_after));
 	keep_header(line, len, "X-Sentry-Error:", answer->error,

@@ -37,7 +37,9 @@ struct fgt_http_answer {
 	long status; /* 200, 429, … */
 	char *body; /* NUL-terminated, at most FGT_HTTP_ANSWER_MAX */
 	size_t body_len;
-	char rate_limits[1024]; /* X-Sentry-Rate-Limits, "" if absent */
+	/* X-Sentry-Rate-Limits, all of such lines; what does not fit is left
+	 * out. "" if absent. */
+	char rate_limits[4096];
 	char retry_after[128]; /* Retry-After, "" if absent */
 	char error[512]; /* X-Sentry-Error, "" if absent */
 };

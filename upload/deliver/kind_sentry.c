@@ -5,31 +5,40 @@
  */
 #include <errno.h>
 #include <string.h>
+#include <time.h>
 
+#include "ringbuf/base/clock.h"
 #include "upload/deliver/kinds.h"
 #include "upload/format/sentry/sentry_fresh.h"
 
-/* What may work when it is sent again. */
+/* What may work when it is sent again: for Sentry, any answer is final. */
 static bool is_temporary(int error, const struct fgt_upload_outcome *outcome)
 {
 	switch (error) {
-	case -EBUSY:
 	case -ETIMEDOUT:
 	case -ECONNREFUSED:
 	case -EHOSTUNREACH:
-		return true;
+	case -ENETUNREACH:
+	case -EPROTO:
+		return outcome->status == 0;
 	default:
-		/* No answer at all, or that of a server that is in trouble. */
-		return (error == -EPROTO && outcome->status == 0) ||
-		       outcome->status >= 500;
+		return false;
 	}
 }
 
 static int post(const struct fgt_sending *sending, const struct fgt_dsn *dsn)
 {
+	struct fgt_sentry_report report = {
+		.discards = sending->limits->discards,
+		.wall_ns = fgt_clock_ns(CLOCK_REALTIME),
+	};
+	const struct fgt_sentry_body body = { fgt_sentry_report_put, &report };
+	const bool is_reporting = report.discards &&
+				  fgt_sentry_discards_are_any(report.discards);
 	const struct fgt_sentry_fresh fresh = {
 		.stored = &sending->payload->body,
 		.dsn = dsn->clean,
+		.report = is_reporting ? &body : NULL,
 	};
 	const struct fgt_envelope envelope = fgt_sentry_fresh(&fresh);
 	struct fgt_upload_limits limits = *sending->limits;
@@ -40,8 +49,10 @@ static int post(const struct fgt_sending *sending, const struct fgt_dsn *dsn)
 	r = fgt_sentry_post(&envelope, sending->payload->head.id, dsn, &limits,
 			    &outcome, sending->why);
 	sending->outcome->status = outcome.status;
+	sending->outcome->limits = outcome.limits;
 	if (r == 0) {
 		sending->outcome->bytes = outcome.sent_bytes;
+		sending->outcome->is_reported = is_reporting;
 		return 0;
 	}
 	sending->outcome->retry_after_s = outcome.retry_after_s;

@@ -12,16 +12,39 @@
 #include <string.h>
 #include <time.h>
 
-/* The categories of the envelopes here; "" stands for all. */
-static const char *const OUR_CATEGORIES[] = {
-	"",
-	"transaction",
-	"transaction_indexed",
-	"profile",
-	"profile_indexed",
-	"profile_backend",
-	"profile_duration",
+/*
+ * Names of categories in limits. A chunk costs time of profiles, too; what a
+ * server counts by itself (transaction_processed, profile_indexed) does not
+ * concern clients.
+ */
+static const struct {
+	const char *name;
+	enum fgt_sentry_category category;
+} NAMES[] = {
+	{ "transaction", FGT_CATEGORY_TRANSACTION },
+	{ "profile", FGT_CATEGORY_PROFILE },
+	{ "profile_backend", FGT_CATEGORY_PROFILE },
+	{ "profile_chunk", FGT_CATEGORY_CHUNK },
+	{ "profile_chunk_ui", FGT_CATEGORY_CHUNK },
+	{ "profile_duration", FGT_CATEGORY_CHUNK },
+	{ "profile_duration_ui", FGT_CATEGORY_CHUNK },
 };
+
+#define CATEGORY_TEXT(id, name) name,
+static const char *const TEXTS[] = { FGT_SENTRY_CATEGORIES(CATEGORY_TEXT) };
+
+enum fgt_sentry_category fgt_category_of(const char *name)
+{
+	for (int i = 0; i < FGT_CATEGORY_COUNT; i++)
+		if (strcmp(name, TEXTS[i]) == 0)
+			return (enum fgt_sentry_category)i;
+	return FGT_CATEGORY_TRANSACTION;
+}
+
+const char *fgt_category_name(enum fgt_sentry_category category)
+{
+	return TEXTS[category];
+}
 
 static unsigned int clamp(uint64_t seconds)
 {
@@ -91,46 +114,96 @@ unsigned int fgt_ratelimit_retry_after(const char *header, int64_t now_s)
 	return FGT_RATELIMIT_DEFAULT_S;
 }
 
-static bool is_our_category(const char *name, size_t len)
+static uint32_t mask_of_name(const char *name, size_t len)
 {
-	const size_t count = sizeof(OUR_CATEGORIES) / sizeof(*OUR_CATEGORIES);
-
-	for (size_t i = 0; i < count; i++)
-		if (strlen(OUR_CATEGORIES[i]) == len &&
-		    !strncmp(OUR_CATEGORIES[i], name, len))
-			return true;
-	return false;
+	for (size_t i = 0; i < sizeof(NAMES) / sizeof(*NAMES); i++)
+		if (strlen(NAMES[i].name) == len &&
+		    !strncmp(NAMES[i].name, name, len))
+			return 1u << NAMES[i].category;
+	return 0;
 }
 
 /* category;category…, up to the next : or , */
-static bool is_for_us(const char *categories)
+static uint32_t read_categories(const char *at)
 {
+	uint32_t mask = 0;
+	bool is_any = false;
+
 	for (;;) {
 		size_t len;
 
-		categories = skip_blanks(categories);
-		len = strcspn(categories, ";:, \t");
-		if (is_our_category(categories, len))
-			return true;
-		categories = skip_blanks(categories + len);
-		if (*categories != ';')
-			return false;
-		categories++;
+		at = skip_blanks(at);
+		len = strcspn(at, ";:, \t");
+		is_any |= len > 0;
+		mask |= mask_of_name(at, len);
+		at = skip_blanks(at + len);
+		if (*at != ';')
+			return is_any ? mask : ~0u;
+		at++;
 	}
 }
 
-unsigned int fgt_ratelimit_sentry(const char *header)
+static void extend(struct fgt_ratelimits *limits, uint32_t mask,
+		   uint32_t seconds)
 {
-	unsigned int longest = 0;
+	for (int i = 0; i < FGT_CATEGORY_COUNT; i++)
+		if (mask & 1u << i && limits->seconds[i] < seconds)
+			limits->seconds[i] = seconds;
+}
+
+void fgt_ratelimits_read(struct fgt_ratelimits *limits, const char *header)
+{
 	uint64_t seconds;
 	const char *end;
 
 	while (*header) {
 		if (read_seconds(header, &seconds, &end) && *end == ':' &&
-		    is_for_us(end + 1) && seconds && clamp(seconds) > longest)
-			longest = clamp(seconds);
+		    seconds)
+			extend(limits, read_categories(end + 1),
+			       clamp(seconds));
 		header += strcspn(header, ",");
 		header += *header == ',';
 	}
-	return longest;
+}
+
+void fgt_ratelimits_merge(struct fgt_ratelimits *limits,
+			  const struct fgt_ratelimits *other)
+{
+	for (int i = 0; i < FGT_CATEGORY_COUNT; i++)
+		extend(limits, 1u << i, other->seconds[i]);
+}
+
+void fgt_ratelimits_merge_all(struct fgt_ratelimits *limits, uint32_t seconds)
+{
+	extend(limits, ~0u, seconds);
+}
+
+uint32_t fgt_ratelimits_mask(const struct fgt_ratelimits *limits)
+{
+	uint32_t mask = 0;
+
+	for (int i = 0; i < FGT_CATEGORY_COUNT; i++)
+		mask |= limits->seconds[i] ? 1u << i : 0;
+	return mask;
+}
+
+void fgt_pauses_extend(struct fgt_pauses *pauses,
+		       const struct fgt_ratelimits *limits, uint64_t now_ns)
+{
+	for (int i = 0; i < FGT_CATEGORY_COUNT; i++) {
+		uint64_t until_ns =
+			now_ns + limits->seconds[i] * UINT64_C(1000000000);
+
+		if (limits->seconds[i] && until_ns > pauses->until_ns[i])
+			pauses->until_ns[i] = until_ns;
+	}
+}
+
+uint32_t fgt_pauses_mask(const struct fgt_pauses *pauses, uint64_t now_ns)
+{
+	uint32_t mask = 0;
+
+	for (int i = 0; i < FGT_CATEGORY_COUNT; i++)
+		mask |= pauses->until_ns[i] > now_ns ? 1u << i : 0;
+	return mask;
 }

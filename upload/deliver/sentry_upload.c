@@ -160,13 +160,30 @@ static int check_accepted(const struct fgt_http_answer *answer,
 	return 0;
 }
 
-static unsigned int wait_asked_for(const struct fgt_http_answer *answer)
+/* A server may limit what it has just accepted, for the next time. One that
+ * answers 429 without a list limits everything. */
+static void take_limits(const struct fgt_http_answer *answer,
+			struct fgt_upload_outcome *outcome)
 {
-	unsigned int seconds = fgt_ratelimit_sentry(answer->rate_limits);
+	unsigned int seconds;
 
-	return seconds ? seconds
-		       : fgt_ratelimit_retry_after(answer->retry_after,
-						   time(NULL));
+	fgt_ratelimits_read(&outcome->limits, answer->rate_limits);
+	if (answer->status == 429 && !*answer->rate_limits) {
+		seconds = fgt_ratelimit_retry_after(answer->retry_after,
+						    time(NULL));
+		fgt_ratelimits_merge_all(&outcome->limits, seconds);
+	}
+}
+
+/* 0: none that counts here. */
+static unsigned int longest_of(const struct fgt_ratelimits *limits)
+{
+	unsigned int longest = 0;
+
+	for (int i = 0; i < FGT_CATEGORY_COUNT; i++)
+		if (limits->seconds[i] > longest)
+			longest = limits->seconds[i];
+	return longest;
 }
 
 static int explain_status(const struct fgt_http_answer *answer,
@@ -186,7 +203,7 @@ static int explain_status(const struct fgt_http_answer *answer,
 				   "refused with 413: too large; choose a "
 				   "shorter range or fewer threads");
 	if (status == 429) {
-		outcome->retry_after_s = wait_asked_for(answer);
+		outcome->retry_after_s = longest_of(&outcome->limits);
 		return fgt_why_set(why, -EBUSY,
 				   "rate limited (429); try again in %u s",
 				   outcome->retry_after_s);
@@ -217,6 +234,7 @@ static int deliver(const struct fgt_memory_sink *memory,
 
 	if (!error) {
 		outcome->status = answer.status;
+		take_limits(&answer, outcome);
 		error = answer.status >= 200 && answer.status < 300
 				? check_accepted(&answer, outcome->event_id,
 						 &cause)

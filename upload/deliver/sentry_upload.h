@@ -12,6 +12,7 @@
 #include "ringbuf/base/why.h"
 #include "ringbuf/slice/slice.h"
 #include "upload/deliver/dsn.h"
+#include "upload/deliver/sentry_report.h"
 #include "upload/format/format.h"
 #include "upload/format/sentry/sentry_envelope.h"
 
@@ -21,6 +22,7 @@ struct fgt_upload_outcome {
 	size_t sent_bytes; /* on the wire, compressed */
 	size_t plain_bytes; /* the envelope */
 	unsigned int retry_after_s; /* with 429: when to try again, ≤ 86400 */
+	struct fgt_ratelimits limits; /* of any answer */
 };
 
 /* Zero and NULL mean default. */
@@ -32,6 +34,10 @@ struct fgt_upload_limits {
 	unsigned int connect_timeout_ms; /* 5000 */
 	unsigned int total_timeout_ms; /* 30000 */
 	unsigned int low_speed_s; /* 15 */
+	bool is_sentry_v1; /* of a DSN as text: profiles of version 1 */
+	uint32_t limited; /* bit n: Sentry wants none of category n now */
+	/* For the report that rides along with the next envelope; NULL: none */
+	const struct fgt_sentry_discards *discards;
 };
 
 /*

@@ -41,6 +41,7 @@ static int parse_argument(const char *text, const struct fgt_config *config,
 		if (!destination->ca_file)
 			return fgt_why_set(why, -ENOMEM, FGT_NO_MEMORY);
 	}
+	destination->is_v1 = config->sentry.profile == FGT_SENTRY_V1;
 	*ret_destination = FGT_TAKE(destination);
 	return 0;
 }

@@ -122,6 +122,10 @@ static int check_room(const struct fgt_delivery_job *job, bool is_last_word,
 		return fgt_why_set(why, -ESHUTDOWN, FGT_AGENT_IS_LEAVING);
 	r = fgt_delivery_tally_check(&tally, job->bytes, is_last_word, why);
 	deliveries->counters.refused += r < 0;
+	if (r < 0)
+		fgt_delivery_limits_discard(&deliveries->limits, &job->address,
+					    FGT_DISCARD_QUEUE,
+					    FGT_CATEGORY_TRANSACTION);
 	return r;
 }
 

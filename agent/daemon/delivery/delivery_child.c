@@ -271,9 +271,12 @@ void fgt_delivery_log_done(const struct fgt_delivery_about *about,
 	char tries[TRIES_SIZE];
 
 	fgt_log(FGT_LOG_INFO, "delivered",
-		"pid %d, '%s' to %s%s: event %s, %llu bytes", about->pid,
+		"pid %d, '%s' to %s%s: event %s, %llu bytes%s", about->pid,
 		about->name, result->where, describe_tries(about->tries, tries),
-		result->event_id, (unsigned long long)result->bytes);
+		result->event_id, (unsigned long long)result->bytes,
+		result->is_partial ? ", without all of its profile: the server "
+				     "limits profiles"
+				   : "");
 }
 
 void fgt_delivery_log_retry(const struct fgt_delivery_about *about,

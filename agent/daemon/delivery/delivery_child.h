@@ -98,6 +98,8 @@ struct fgt_delivery_head {
 	uint32_t uid, gid; /* to become */
 	uint32_t has_fds; /* bit n: descriptor n of fgt_delivery_fds comes */
 	uint32_t kind; /* enum fgt_delivery_kind */
+	uint32_t limited, is_sentry_v1; /* see struct fgt_upload_limits */
+	struct fgt_sentry_discards discards; /* likewise */
 	uint64_t from_ns, to_ns; /* of a ring */
 };
 
@@ -107,6 +109,12 @@ struct fgt_delivery_result {
 	uint32_t retry_after_s;
 	uint32_t payloads;
 	uint32_t is_refused; /* 401, 403 */
+	uint32_t is_partial; /* without some of its profile */
+	uint32_t is_reported; /* the head's discards have arrived */
+	struct fgt_ratelimits limits;
+	uint32_t limited[FGT_CATEGORY_COUNT]; /* payloads not sent by them */
+	uint32_t category; /* of the last payload */
+	int32_t status; /* of its HTTP answer, 0: none */
 	uint64_t bytes;
 	char event_id[33];
 	char where[512]; /* without secrets */

@@ -62,6 +62,7 @@ struct fgt_deliveries {
 	const struct fgt_delivery_keeper *keeper; /* NULL */
 	struct fgt_deliveries_counters counters;
 	uint64_t bytes;
+	bool is_sentry_v1; /* sentry.profile */
 	bool is_leaving; /* what is there is sent, once */
 	bool is_ending; /* nothing is started any more */
 };

@@ -87,34 +87,129 @@ bool fgt_delivery_address_is_same(const struct fgt_delivery_address *a,
 	       (a->is_shared || a->uid == b->uid);
 }
 
+static uint64_t end_of(const struct fgt_pauses *pauses)
+{
+	uint64_t end_ns = 0;
+
+	for (int i = 0; i < FGT_CATEGORY_COUNT; i++)
+		if (pauses->until_ns[i] > end_ns)
+			end_ns = pauses->until_ns[i];
+	return end_ns;
+}
+
+static size_t find_row(const struct fgt_delivery_limits *limits,
+		       const struct fgt_delivery_address *address)
+{
+	size_t i = 0;
+
+	while (i < FGT_DELIVERY_LIMITS_MAX &&
+	       !(limits->rows[i].is_used &&
+		 fgt_delivery_address_is_same(&limits->rows[i].address,
+					      address)))
+		i++;
+	return i;
+}
+
+static size_t make_row(struct fgt_delivery_limits *limits,
+		       const struct fgt_delivery_address *address)
+{
+	size_t row = find_row(limits, address), best = 0;
+
+	if (row < FGT_DELIVERY_LIMITS_MAX)
+		return row;
+	for (size_t i = 1; i < FGT_DELIVERY_LIMITS_MAX; i++)
+		if (end_of(&limits->rows[i].pauses) <
+		    end_of(&limits->rows[best].pauses))
+			best = i;
+	memset(&limits->rows[best], 0, sizeof(limits->rows[best]));
+	limits->rows[best].is_used = true;
+	limits->rows[best].address = *address;
+	return best;
+}
+
+static const struct fgt_pauses *
+find_pauses(const struct fgt_delivery_limits *limits,
+	    const struct fgt_delivery_address *address)
+{
+	size_t row = find_row(limits, address);
+
+	return row < FGT_DELIVERY_LIMITS_MAX ? &limits->rows[row].pauses : NULL;
+}
+
 void fgt_delivery_limits_set(struct fgt_delivery_limits *limits,
 			     const struct fgt_delivery_address *address,
 			     uint64_t until_ns)
 {
-	size_t best = 0;
+	struct fgt_pauses *pauses =
+		&limits->rows[make_row(limits, address)].pauses;
 
-	for (size_t i = 0; i < FGT_DELIVERY_LIMITS_MAX; i++) {
-		if (fgt_delivery_address_is_same(&limits->rows[i].address,
-						 address)) {
-			best = i;
-			break;
-		}
-		if (limits->rows[i].until_ns < limits->rows[best].until_ns)
-			best = i;
-	}
-	limits->rows[best].address = *address;
-	limits->rows[best].until_ns = until_ns;
+	for (int i = 0; i < FGT_CATEGORY_COUNT; i++)
+		pauses->until_ns[i] = until_ns;
+}
+
+void fgt_delivery_limits_extend(struct fgt_delivery_limits *limits,
+				const struct fgt_delivery_address *address,
+				const struct fgt_ratelimits *asked,
+				uint64_t now_ns)
+{
+	if (fgt_ratelimits_mask(asked))
+		fgt_pauses_extend(
+			&limits->rows[make_row(limits, address)].pauses, asked,
+			now_ns);
 }
 
 uint64_t fgt_delivery_limits_until(const struct fgt_delivery_limits *limits,
 				   const struct fgt_delivery_address *address)
 {
-	for (size_t i = 0; i < FGT_DELIVERY_LIMITS_MAX; i++)
-		if (limits->rows[i].until_ns &&
-		    fgt_delivery_address_is_same(&limits->rows[i].address,
-						 address))
-			return limits->rows[i].until_ns;
-	return 0;
+	const struct fgt_pauses *pauses = find_pauses(limits, address);
+
+	return pauses ? pauses->until_ns[FGT_CATEGORY_TRANSACTION] : 0;
+}
+
+uint32_t fgt_delivery_limits_mask(const struct fgt_delivery_limits *limits,
+				  const struct fgt_delivery_address *address,
+				  uint64_t now_ns)
+{
+	const struct fgt_pauses *pauses = find_pauses(limits, address);
+
+	return pauses ? fgt_pauses_mask(pauses, now_ns) : 0;
+}
+
+/* ---- Reports for Sentry -------------------------------------------------- */
+
+void fgt_delivery_limits_discard(struct fgt_delivery_limits *limits,
+				 const struct fgt_delivery_address *address,
+				 enum fgt_discard_reason reason,
+				 uint32_t category)
+{
+	size_t row = make_row(limits, address);
+
+	if (category < FGT_CATEGORY_COUNT)
+		limits->rows[row].discards.counts[reason][category]++;
+}
+
+struct fgt_sentry_discards
+fgt_delivery_limits_take(struct fgt_delivery_limits *limits,
+			 const struct fgt_delivery_address *address)
+{
+	struct fgt_sentry_discards discards = { { { 0 } } };
+	size_t row = find_row(limits, address);
+
+	if (row < FGT_DELIVERY_LIMITS_MAX) {
+		discards = limits->rows[row].discards;
+		memset(&limits->rows[row].discards, 0, sizeof(discards));
+	}
+	return discards;
+}
+
+void fgt_delivery_limits_restore(struct fgt_delivery_limits *limits,
+				 const struct fgt_delivery_address *address,
+				 const struct fgt_sentry_discards *discards)
+{
+	if (fgt_sentry_discards_are_any(discards))
+		fgt_sentry_discards_add(
+			&limits->rows[make_row(limits, address)].discards,
+			discards);
 }
 
 /* ---- Accepted ids ------------------------------------------------------ */

@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "ringbuf/base/why.h"
+#include "upload/deliver/sentry_report.h"
 
 /* ---- Shares ------------------------------------------------------------ */
 
@@ -79,23 +80,50 @@ struct fgt_delivery_address fgt_delivery_address_of_name(uint32_t uid,
 bool fgt_delivery_address_is_same(const struct fgt_delivery_address *a,
 				  const struct fgt_delivery_address *b);
 
-/* { 0 } has none. */
+/* { 0 } has none. Where there is no row left, the one whose pauses end soonest
+ * is forgotten. */
 struct fgt_delivery_limits {
 	struct {
+		bool is_used;
 		struct fgt_delivery_address address;
-		uint64_t until_ns; /* 0: free */
+		struct fgt_pauses pauses;
+		struct fgt_sentry_discards discards; /* not reported yet */
 	} rows[FGT_DELIVERY_LIMITS_MAX];
 };
 
-/* Until then it wants no more; where there is no row left, the limit that
- * ends soonest is forgotten. */
+/* Until then it wants no more of anything. */
 void fgt_delivery_limits_set(struct fgt_delivery_limits *limits,
 			     const struct fgt_delivery_address *address,
 			     uint64_t until_ns);
+/* What Sentry asks for. */
+void fgt_delivery_limits_extend(struct fgt_delivery_limits *limits,
+				const struct fgt_delivery_address *address,
+				const struct fgt_ratelimits *asked,
+				uint64_t now_ns);
 
-/* 0: it has not asked. */
+/* When a transaction may be sent, or what is of no category. 0: it has not
+ * asked. */
 uint64_t fgt_delivery_limits_until(const struct fgt_delivery_limits *limits,
 				   const struct fgt_delivery_address *address);
+/* Bit n: it wants none of enum fgt_sentry_category n. */
+uint32_t fgt_delivery_limits_mask(const struct fgt_delivery_limits *limits,
+				  const struct fgt_delivery_address *address,
+				  uint64_t now_ns);
+
+/* ---- Reports for Sentry -------------------------------------------------- */
+
+/* One more delivery came to nothing. */
+void fgt_delivery_limits_discard(struct fgt_delivery_limits *limits,
+				 const struct fgt_delivery_address *address,
+				 enum fgt_discard_reason reason,
+				 uint32_t category);
+/* Moves all of an address out, or back in. */
+struct fgt_sentry_discards
+fgt_delivery_limits_take(struct fgt_delivery_limits *limits,
+			 const struct fgt_delivery_address *address);
+void fgt_delivery_limits_restore(struct fgt_delivery_limits *limits,
+				 const struct fgt_delivery_address *address,
+				 const struct fgt_sentry_discards *discards);
 
 /* ---- Accepted ids ------------------------------------------------------ */
 

@@ -72,10 +72,10 @@ static int explain(int error, struct fgt_why *why)
 }
 
 int fgt_delivery_payload_send(int fd, const struct fgt_destination *destination,
+			      const struct fgt_upload_limits *limits,
 			      struct fgt_dispatch_outcome *ret_outcome,
 			      struct fgt_why *why)
 {
-	struct fgt_send_outcome sent = { .status = 0 };
 	struct fgt_spooled spooled;
 	struct fgt_payload payload;
 	int r = fgt_spooled_read(fd, &spooled);
@@ -83,15 +83,9 @@ int fgt_delivery_payload_send(int fd, const struct fgt_destination *destination,
 	memset(ret_outcome, 0, sizeof(*ret_outcome));
 	if (r < 0)
 		return explain(r, why);
-	fgt_destination_where(destination, ret_outcome->where);
 	payload = fgt_spooled_payload(&spooled);
-	strcpy(ret_outcome->event_id, payload.head.id);
-	r = fgt_destination_send(destination, &payload, -1, NULL, &sent, why);
-	ret_outcome->status = sent.status;
-	ret_outcome->bytes = sent.bytes;
-	ret_outcome->retry_after_s = sent.retry_after_s;
-	ret_outcome->is_refused = sent.is_refused;
-	ret_outcome->payloads = r == 0;
+	r = fgt_dispatch_payload(&payload, destination, limits, ret_outcome,
+				 why);
 	fgt_spooled_done(&spooled);
 	/* An answer of this text would mean that the file is damaged. */
 	return r == -EBADMSG ? -EREMOTEIO : r;

@@ -20,9 +20,10 @@ int fgt_delivery_payload_encode(const struct fgt_ring_slice *slice,
 				struct fgt_why *why);
 
 /* fd: the file of a spool's entry, checked to the last byte before one is sent.
- * -EBADMSG: it is damaged; -EAGAIN: it cannot be read now; errors of
- * fgt_destination_send(). */
+ * -EBADMSG: it is damaged; -EAGAIN: it
+ * cannot be read now; errors of fgt_dispatch_payload(). */
 int fgt_delivery_payload_send(int fd, const struct fgt_destination *destination,
+			      const struct fgt_upload_limits *limits,
 			      struct fgt_dispatch_outcome *ret_outcome,
 			      struct fgt_why *why);
 

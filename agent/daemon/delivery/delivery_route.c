@@ -151,6 +151,7 @@ void fgt_deliveries_configure(struct fgt_deliveries *deliveries,
 			      const struct fgt_config *config)
 {
 	fgt_destinations_load(&deliveries->destinations, config);
+	deliveries->is_sentry_v1 = config->sentry.profile == FGT_SENTRY_V1;
 }
 
 void fgt_deliveries_set_keeper(struct fgt_deliveries *deliveries,

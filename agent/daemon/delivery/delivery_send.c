@@ -38,6 +38,39 @@ entry_of(const struct fgt_delivery_job *job)
 		       : NULL;
 }
 
+static void discard(struct fgt_delivery_job *job,
+		    enum fgt_discard_reason reason, uint32_t category)
+{
+	fgt_delivery_limits_discard(&job->deliveries->limits, &job->address,
+				    reason, category);
+}
+
+/* What a client reports itself; Sentry counts 429 without it. */
+static void count_discards(struct fgt_delivery_job *job,
+			   const struct fgt_delivery_result *result)
+{
+	for (uint32_t i = 0; i < FGT_CATEGORY_COUNT; i++)
+		for (uint32_t n = 0; n < result->limited[i] && n < 1000; n++)
+			discard(job, FGT_DISCARD_LIMITED, i);
+	if (result->error < 0 && result->status >= 400 && result->status != 429)
+		discard(job, FGT_DISCARD_SEND, result->category);
+}
+
+/* What the server wants, and what of the report has come to it. */
+static void take_result(struct fgt_delivery_job *job,
+			const struct fgt_delivery_result *result)
+{
+	struct fgt_delivery_limits *limits = &job->deliveries->limits;
+
+	fgt_delivery_limits_extend(limits, &job->address, &result->limits,
+				   fgt_loop_now());
+	if (!result->is_reported)
+		fgt_delivery_limits_restore(limits, &job->address,
+					    &job->head.discards);
+	memset(&job->head.discards, 0, sizeof(job->head.discards));
+	count_discards(job, result);
+}
+
 static void end_settled(struct fgt_delivery_job *job,
 			const struct fgt_delivery_result *result)
 {
@@ -99,6 +132,7 @@ static void try_later(struct fgt_delivery_job *job,
 					due_ns);
 	if (job->about.tries >= FGT_DELIVERIES_TRIES ||
 	    pause_ns > WAIT_MAX_S * SECOND_NS || job->deliveries->is_leaving) {
+		discard(job, FGT_DISCARD_NETWORK, result->category);
 		fgt_delivery_job_give_up(job, FGT_DROP_UNREACHABLE,
 					 result->where, result->why);
 		return;
@@ -116,6 +150,8 @@ static enum fgt_drop_reason reason_of(const struct fgt_delivery_result *result)
 {
 	if (result->is_refused)
 		return FGT_DROP_REFUSED;
+	if (result->error == -EBUSY)
+		return FGT_DROP_LIMITED;
 	return result->error == -EMSGSIZE ? FGT_DROP_TOO_LARGE
 					  : FGT_DROP_REJECTED;
 }
@@ -172,6 +208,7 @@ static void settle(struct fgt_delivery_job *job,
 {
 	struct fgt_destination_entry *entry = entry_of(job);
 
+	take_result(job, result);
 	if (job->settled) {
 		settle_payload(job, result);
 	} else if (job->is_kept && result->error == 0) {
@@ -253,6 +290,11 @@ static int start_child(struct fgt_delivery_job *job)
 
 	if (r < 0)
 		return r;
+	job->head.is_sentry_v1 = deliveries->is_sentry_v1;
+	job->head.limited = fgt_delivery_limits_mask(
+		&deliveries->limits, &job->address, fgt_loop_now());
+	job->head.discards =
+		fgt_delivery_limits_take(&deliveries->limits, &job->address);
 	r = fgt_delivery_child_start(&job->child, &job->head, job->body,
 				     job->body_len, &job->fds);
 
@@ -296,6 +338,27 @@ static bool is_refused(const struct fgt_delivery_job *job, struct fgt_why *why)
 	       fgt_destination_entry_check(entry, why) < 0;
 }
 
+/* The server wants nothing until then. The keeper has its part itself. */
+static void wait_or_give_up(struct fgt_delivery_job *job, uint64_t until_ns)
+{
+	static const char why[] = "the server wants a pause";
+	uint64_t pause_ns = until_ns - fgt_loop_now();
+	struct fgt_delivery_result later = {
+		.error = -EAGAIN,
+		.retry_after_s = (uint32_t)(pause_ns / SECOND_NS) + 1,
+	};
+
+	if (pause_ns <= WAIT_MAX_S * SECOND_NS) {
+		fgt_delivery_job_wait(job, until_ns);
+	} else if (job->settled) {
+		strcpy(later.why, why);
+		end_settled(job, &later);
+	} else {
+		discard(job, FGT_DISCARD_LIMITED, FGT_CATEGORY_TRANSACTION);
+		fgt_delivery_job_give_up(job, FGT_DROP_LIMITED, "", why);
+	}
+}
+
 static void start_one(struct fgt_delivery_job *job)
 {
 	uint64_t until_ns = fgt_delivery_limits_until(&job->deliveries->limits,
@@ -310,7 +373,7 @@ static void start_one(struct fgt_delivery_job *job)
 			job, FGT_DROP_LEAVING, "",
 			"the server wants a pause, and the agent is leaving");
 	else if (is_paused)
-		fgt_delivery_job_wait(job, until_ns);
+		wait_or_give_up(job, until_ns);
 	else if (start_child(job) < 0)
 		fgt_delivery_job_give_up(
 			job, FGT_DROP_REJECTED, "",

@@ -330,6 +330,9 @@ static int dispatch_own(const struct received_order *order,
 		return r;
 	limits.root_fd = order->fds.fd[FGT_DELIVERY_ROOT];
 	limits.has_root = limits.root_fd >= 0;
+	limits.limited = order->head.limited;
+	limits.discards = &order->head.discards;
+	limits.is_sentry_v1 = order->head.is_sentry_v1;
 	(void)fgt_message_get_string(message, "ca_file", &limits.ca_file);
 	(void)fgt_message_get_bool(message, "allow_http",
 				   &limits.is_http_allowed);
@@ -346,12 +349,16 @@ static int dispatch_configured(const struct received_order *order,
 			       struct fgt_why *why)
 {
 	const struct fgt_format_options options = fgt_dispatch_options(facts);
+	const struct fgt_upload_limits limits = {
+		.limited = order->head.limited,
+		.discards = &order->head.discards,
+	};
 	int output_fd = order->fds.fd[FGT_DELIVERY_OUTPUT];
 
 	if (output_fd >= 0)
 		return fgt_delivery_payload_encode(slice, configured, &options,
 						   output_fd, outcome, why);
-	return fgt_dispatch(slice, configured, &options, -1, NULL, outcome,
+	return fgt_dispatch(slice, configured, &options, -1, &limits, outcome,
 			    why);
 }
 
@@ -361,12 +368,16 @@ static int send_payload(const struct received_order *order,
 			struct fgt_dispatch_outcome *outcome,
 			struct fgt_why *why)
 {
+	const struct fgt_upload_limits limits = {
+		.limited = order->head.limited,
+		.discards = &order->head.discards,
+	};
 	struct fgt_destination configured = { .name = NULL };
 
 	if (!read_configured(message, &configured))
 		return fgt_why_set(why, -EINVAL, "there is no destination");
 	return fgt_delivery_payload_send(order->fds.fd[FGT_DELIVERY_DATA],
-					 &configured, outcome, why);
+					 &configured, &limits, outcome, why);
 }
 
 static int dispatch(const struct received_order *order,
@@ -422,8 +433,16 @@ static void answer(int error, const struct fgt_dispatch_outcome *outcome,
 		.retry_after_s = outcome->retry_after_s,
 		.payloads = outcome->payloads,
 		.is_refused = outcome->is_refused,
+		.is_partial = outcome->is_partial,
+		.is_reported = outcome->is_reported,
+		.limits = outcome->limits,
+		.category = outcome->category,
+		.status = (int32_t)outcome->status,
 		.bytes = outcome->bytes,
 	};
+
+	for (int i = 0; i < FGT_CATEGORY_COUNT; i++)
+		result.limited[i] = outcome->limited[i];
 
 	memcpy(result.event_id, outcome->event_id, sizeof(result.event_id));
 	memcpy(result.where, outcome->where, sizeof(result.where));

@@ -29,6 +29,7 @@
 	X(TOO_LARGE, "too_large")                                              \
 	X(REJECTED, "rejected") /* any other answer or error that is final */  \
 	X(UNREACHABLE, "unreachable") /* all tries failed */                   \
+	X(LIMITED, "rate_limited") /* the server wants a pause */              \
 	X(QUEUE_FULL, "queue_full")                                            \
 	X(NO_DATA, "no_data") /* it could not be cut */                        \
 	X(LEAVING, "leaving") /* the agent ends */

@@ -94,8 +94,10 @@ static bool send_one(struct known_destination *known,
 	}
 	if (why.text[0])
 		fgt_report_line(NULL, why.text);
-	if (r != -EAGAIN) /* it has gone */
-		return true;
+	if (r != -EAGAIN) { /* it has gone */
+		known->due_ns = fgt_now() + asked_ns;
+		return asked_ns == 0;
+	}
 	pause_ns = choose_pause(known->failures++);
 	known->due_ns = fgt_now() + (asked_ns > pause_ns ? asked_ns : pause_ns);
 	return false;

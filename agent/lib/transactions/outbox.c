@@ -193,8 +193,6 @@ static bool try_later(struct fgt_outbox *outbox, struct fgt_outbox_item *item,
 {
 	uint64_t due_ns = now_ns + (SECOND_NS << item->tries);
 
-	if (not_before_ns > now_ns)
-		hold(outbox, item->destination, not_before_ns);
 	if (not_before_ns > due_ns)
 		due_ns = not_before_ns;
 	return ++item->tries < FGT_OUTBOX_TRIES &&
@@ -257,6 +255,8 @@ static void deliver(struct fgt_outbox *outbox,
 
 	if (r < 0 && why.text[0])
 		outbox->log(NULL, why.text);
+	if (not_before_ns > now_ns)
+		hold(outbox, item->destination, not_before_ns);
 	if (r == -EAGAIN && try_later(outbox, item, now_ns, not_before_ns))
 		return;
 	take_out(outbox, item, r == 0);

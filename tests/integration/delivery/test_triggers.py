@@ -346,9 +346,10 @@ def slow_transactions(checks, bench):
                       ("GET_/slow", 400)):
         program.run(f"begin {name} http.server", f"nap {nap}", "finish")
     checks.ok("slow: three transactions arrive",
-              until(lambda: len(own.requests) == 3), len(own.requests))
+              until(lambda: len(own.transactions()) == 3), len(own.requests))
     checks.ok("slow: one slice goes to the destination of the configuration",
-              until(lambda: agents.requests) and len(agents.requests) == 1,
+              until(lambda: len(agents.requests) == 2) and
+              len(agents.transactions()) == 1,
               daemon.log_text()[-600:])
     found = received(bench, agents)
     check_wrong(checks, "slow", found)

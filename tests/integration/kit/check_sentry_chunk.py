@@ -9,7 +9,7 @@ import re
 from kit import strict
 from kit.check_sentry_envelope import (
     PROFILE_MAX, check_frame, check_header, check_images, check_tables,
-    check_threads, demand_id, demand_text, split_items)
+    check_threads, demand_id, demand_text, split_items, without_report)
 from kit.strict import demand, is_int, is_number
 
 DURATION_MAX_S = 66
@@ -69,6 +69,7 @@ def check_chunk(chunk, text):
 def check(path):
     header, items = split_items(strict.read_bytes(path))
     check_header(header)
+    items = without_report(items)
     demand(len(items) == 1, "one chunk is one envelope")
     item, text = items[0]
     demand(item.get("type") == "profile_chunk", f"type {item.get('type')!r}")

@@ -13,6 +13,12 @@ from kit.strict import Wrong, demand, is_int, is_number
 DURATION_MAX_NS = 30_000_000_000
 PROFILE_MAX = 50 << 20
 TRANSACTION_MAX = 1 << 20
+REPORT_MAX = 4096
+REASONS = {"queue_overflow", "cache_overflow", "buffer_overflow",
+           "ratelimit_backoff", "network_error", "sample_rate", "before_send",
+           "event_processor", "send_error", "internal_sdk_error",
+           "insufficient_data", "backpressure"}
+CATEGORIES = {"transaction", "profile", "profile_chunk", "span"}
 FRAME_STRINGS = ("function", "filename", "abs_path", "module", "package",
                  "instruction_addr")
 SPANS_MAX = 1000
@@ -274,9 +280,36 @@ def check_times(transaction, last, is_given):
         raise Wrong(f"transaction lasts {end - start} s, profile {last} ns")
 
 
+def check_report(body):
+    """Of what the client did not send."""
+    demand(len(body) <= REPORT_MAX, "client report above 4 KiB")
+    report = strict.parse_json(body)
+    demand(set(report) == {"timestamp", "discarded_events"}, set(report))
+    rfc3339(report["timestamp"], "timestamp of the report")
+    demand(report["discarded_events"], "an empty report")
+    for event in report["discarded_events"]:
+        demand(set(event) == {"reason", "category", "quantity"}, set(event))
+        demand(event["reason"] in REASONS, event["reason"])
+        demand(event["category"] in CATEGORIES, event["category"])
+        demand(is_int(event["quantity"]) and event["quantity"] > 0,
+               event["quantity"])
+
+
+def without_report(items):
+    """What else there is; the report follows it."""
+    reports = [body for item, body in items
+               if item.get("type") == "client_report"]
+    demand(len(reports) <= 1, "two client reports")
+    for body in reports:
+        demand(items[-1][0].get("type") == "client_report", "not the last one")
+        check_report(body)
+    return items[:len(items) - len(reports)]
+
+
 def check(path):
     header, items = split_items(strict.read_bytes(path))
     check_header(header)
+    items = without_report(items)
     types = [item.get("type") for item, _ in items]
     demand(types and types[0] == "transaction" and
            types[1:] in (["profile"], []), f"items {types}")
@@ -287,9 +320,14 @@ def check(path):
     spans = check_spans(transaction, trace_id)
     is_given = transaction["contexts"]["trace"]["op"] != "profile.slice"
     if len(items) == 1:
-        demand(is_given and ("no_profile" in transaction["extra"] or
-                            "profile" in transaction["contexts"]),
+        demand("profile" in transaction["contexts"] or
+               "no_profile" in transaction["extra"],
                "there is no profile, and no reason")
+        if "profile" in transaction["contexts"]:
+            demand_id(transaction["contexts"]["profile"].get("profiler_id"), 32,
+                      "profiler_id")
+            demand_text(transaction["contexts"]["trace"].get("data", {}).get(
+                "thread.id"), "thread.id")
         return f"a transaction alone, {end - start:.3f} s, {spans} spans"
     demand(len(items[1][1]) <= PROFILE_MAX, "profile above 50 MiB")
     samples, threads, last = check_profile(

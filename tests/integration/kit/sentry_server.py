@@ -43,6 +43,10 @@ class Request:
     def event_id(self):
         return json.loads(self.envelope().split(b"\n", 1)[0])["event_id"]
 
+    def type(self):
+        """Of the first item: "transaction", "profile_chunk"."""
+        return json.loads(self.envelope().split(b"\n", 2)[1])["type"]
+
 
 def answer(status, headers=(), body=b"", reason="Reason"):
     lines = [f"HTTP/1.1 {status} {reason}", f"Content-Length: {len(body)}",
@@ -128,6 +132,10 @@ class SentryServer:
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
+
+    def transactions(self):
+        """Without the chunks that follow them."""
+        return [one for one in self.requests if one.type() == "transaction"]
 
     def _accept(self):
         while True:

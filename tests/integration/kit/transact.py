@@ -103,6 +103,10 @@ class Envelope:
         self.profile = self.items.get("profile")
         self.chunk = self.items.get("profile_chunk")
 
+    def profiler_id(self):
+        profile = self.transaction["contexts"].get("profile")
+        return profile and profile["profiler_id"]
+
     def trace(self):
         return self.transaction["contexts"]["trace"]
 
@@ -178,8 +182,19 @@ def dsn_of(server, scheme="http", host="127.0.0.1"):
 
 
 def received(bench, server):
-    return [Envelope(bench, request.envelope())
-            for request in server.requests]
+    """All envelopes; a transaction also has the first chunk that follows it."""
+    found = [Envelope(bench, request.envelope()) for request in server.requests]
+    for one in found:
+        if one.transaction and one.profiler_id():
+            one.chunk = next((other.chunk for other in found
+                              if not other.transaction and
+                              other.chunk["profiler_id"] == one.profiler_id()),
+                             None)
+    return found
+
+
+def transactions(bench, server):
+    return [one for one in received(bench, server) if one.transaction]
 
 
 def capabilities_of(pid):

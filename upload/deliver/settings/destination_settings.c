@@ -216,6 +216,7 @@ static int set_all(const struct fgt_destination_settings *settings,
 	if (r == 0)
 		r = set_text(&destination->aws_service, settings->aws_service,
 			     why);
+	destination->is_v1 = defaults->is_sentry_v1;
 	destination->max_files = (uint32_t)settings->max_files;
 	destination->max_mb = (uint32_t)settings->max_mb;
 	return r;
@@ -300,6 +301,8 @@ int fgt_destination_load_dsn(const char *dsn_file,
 	if (r == 0)
 		r = set_text(&(*ret_destination)->ca_file, defaults->ca_file,
 			     why);
+	if (r == 0)
+		(*ret_destination)->is_v1 = defaults->is_sentry_v1;
 	return r;
 }
 

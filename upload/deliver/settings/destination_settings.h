@@ -30,6 +30,7 @@ struct fgt_destination_settings {
 struct fgt_destination_defaults {
 	const char *ca_file; /* NULL: the system's authorities */
 	bool is_http_allowed;
+	bool is_sentry_v1; /* profiles of version 1 */
 };
 
 /*

@@ -53,6 +53,7 @@ struct fgt_format_options {
 	/* The id of chunks that belong together, in the form of event_id. A
 	 * transaction with a profiler_id has no profile: the chunks have it. */
 	const char *profiler_id;
+	bool without_profile; /* of a transaction for Sentry */
 	/*
 	 * The program's transaction, whose range lies in the slice. Ids given
 	 * above take precedence over those of the facts. The transaction is

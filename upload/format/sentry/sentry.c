@@ -120,7 +120,8 @@ static void put_thread(const struct fgt_sentry_transaction *transaction,
 {
 	const struct fgt_ring_slice *slice = transaction->slice;
 	const struct fgt_transaction_facts *facts = transaction->options->facts;
-	int32_t tid = facts ? facts->active_tid : transaction->active_tid;
+	int32_t tid = facts && facts->active_tid ? facts->active_tid
+						 : transaction->active_tid;
 
 	if (transaction->profile)
 		tid = slice->threads[transaction->profile->active_thread].tid;
@@ -349,9 +350,28 @@ static int write_slice(const struct fgt_ring_slice *slice,
 
 	if (r)
 		return r;
-	return fgt_sentry_given(options->profiler_id)
+	return fgt_sentry_given(options->profiler_id) ||
+			       options->without_profile
 		       ? write_apart(&envelope, &scope, sink)
 		       : write_with_profile(&envelope, &scope, sink);
+}
+
+/* The busiest thread of a time, for a transaction that no thread began; 0: none. */
+static int32_t find_active_tid(const struct fgt_ring_slice *slice,
+			       const struct fgt_sentry_scope *scope,
+			       uint64_t begin_ns, uint64_t end_ns)
+{
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *part = NULL;
+	struct fgt_sentry_profile profile;
+	int32_t tid = 0;
+
+	if (fgt_slice_narrow(slice, begin_ns, end_ns, 0, &part))
+		return 0;
+	if (!fgt_sentry_profile_init(&profile, part, scope)) {
+		tid = part->threads[profile.active_thread].tid;
+		fgt_sentry_profile_done(&profile);
+	}
+	return tid;
 }
 
 /* A program's transaction is written with or without samples: a short one may
@@ -372,7 +392,11 @@ static int write_transaction(const struct fgt_ring_slice *slice,
 	fgt_sentry_facts_range(options->facts, slice, &begin_ns, &end_ns);
 	set_times(&envelope.transaction, begin_ns, end_ns);
 	scope.zero_ns = begin_ns;
-	r = fgt_sentry_given(options->profiler_id)
+	if (fgt_sentry_given(options->profiler_id) &&
+	    !options->facts->active_tid)
+		envelope.transaction.active_tid =
+			find_active_tid(slice, &scope, begin_ns, end_ns);
+	r = fgt_sentry_given(options->profiler_id) || options->without_profile
 		    ? -ENODATA
 		    : fgt_slice_narrow(slice, begin_ns, end_ns, 0, &part);
 	if (!r)

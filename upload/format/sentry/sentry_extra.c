@@ -63,6 +63,16 @@ static void put_unsampled_ends(const struct fgt_sentry_transaction *transaction,
 			      fgt_pace_ns(slice, last));
 }
 
+static const char *
+why_no_profile(const struct fgt_sentry_transaction *transaction)
+{
+	if (transaction->options->without_profile)
+		return "the server limits profiles now";
+	return transaction->slice->thread_count
+		       ? "no thread has two samples in this time"
+		       : "nothing was sampled at this time";
+}
+
 void fgt_sentry_put_extra(const struct fgt_sentry_transaction *transaction,
 			  struct fgt_json *json)
 {
@@ -89,12 +99,9 @@ void fgt_sentry_put_extra(const struct fgt_sentry_transaction *transaction,
 	if (transaction->profile) {
 		put_profile_notes(transaction->profile, json);
 		put_unsampled_ends(transaction, json);
-	} else if (!fgt_sentry_given(transaction->options->profiler_id))
+	} else if (!fgt_sentry_given(transaction->options->profiler_id)) {
 		fgt_json_put_string(json, "no_profile",
-				    slice->thread_count
-					    ? "no thread has two samples in "
-					      "this time"
-					    : "nothing was sampled at this "
-					      "time");
+				    why_no_profile(transaction));
+	}
 	fgt_json_end_object(json);
 }

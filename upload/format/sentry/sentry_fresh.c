@@ -81,6 +81,20 @@ static int pass(void *context, const void *bytes, size_t len)
 	return r < 0 ? r : fgt_sink_write(passage->target, end, len - part);
 }
 
+static int write_report(const struct fgt_sentry_body *report,
+			const struct fgt_sink *sink)
+{
+	struct fgt_json json;
+	uint64_t len;
+	int r = fgt_sentry_count_body(report, &len);
+
+	if (r)
+		return r;
+	fgt_json_init(&json, sink);
+	r = fgt_sentry_put_item(&json, "client_report", NULL, report, len);
+	return r ? r : fgt_json_finish(&json);
+}
+
 static int write_fresh(const void *context, const struct fgt_sink *sink)
 {
 	const struct fgt_sentry_fresh *fresh = context;
@@ -88,7 +102,9 @@ static int write_fresh(const void *context, const struct fgt_sink *sink)
 	const struct fgt_sink way = { pass, &passage };
 	int r = fresh->stored->write(fresh->stored->context, &way);
 
-	return r == 0 && !passage.is_past ? -EBADMSG : r;
+	if (r == 0 && !passage.is_past)
+		return -EBADMSG;
+	return r == 0 && fresh->report ? write_report(fresh->report, sink) : r;
 }
 
 struct fgt_envelope fgt_sentry_fresh(const struct fgt_sentry_fresh *fresh)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Envelopes that were stored: their header gets, when they leave, the time, by
- * which a server corrects clocks, and the DSN, which is not stored.
+ * which a server corrects clocks, and the DSN, which is not stored; a report of
+ * the client may follow their items.
  *
  * MT-Safe for different envelopes | AS-Unsafe
  */
@@ -13,6 +14,7 @@
 struct fgt_sentry_fresh {
 	const struct fgt_envelope *stored; /* outlives it */
 	const char *dsn; /* without secret; NULL: none */
+	const struct fgt_sentry_body *report; /* NULL: none */
 };
 
 /*

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sentry to the letter: transactions and the chunks of their profiles, answers
+that are final, limits by category, and reports of what was not sent.
+test_sentry.py BUILD [GROUP…]"""
+import os
+import re
+import sys
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from kit.daemon_bench import Daemon, run_groups  # noqa: E402
+from kit.sentry_server import (  # noqa: E402
+    SentryServer, accept, answer, fixed, no_answer)
+from kit.transact import (  # noqa: E402
+    EVERY, Program, check_wrong, dsn_of, received, transactions, until)
+
+
+def request(program):
+    return program.run("begin GET_/cart http.server", "burn 60", "finish")
+
+
+class Case:
+    """A daemon, a server with this script, and a program between them."""
+
+    def __init__(self, bench, name, script=accept, config="", mode="agent"):
+        self.bench, self.server = bench, SentryServer(script)
+        self.daemon = Daemon(bench, name, config)
+        self.program = Program(bench, mode=mode, socket=self.daemon.socket,
+                               destination=dsn_of(self.server), **EVERY)
+        time.sleep(0.3)
+
+    def send(self, count, seconds=20):
+        """One transaction; waits until so many requests have come."""
+        before = len(self.server.requests)
+        request(self.program)
+        until(lambda: len(self.server.requests) >= before + count, seconds)
+        time.sleep(0.3)  # another one would have come
+        return [one.type() for one in self.server.requests[before:]]
+
+    def status(self, key):
+        return self.daemon.status()[key]
+
+    def reports(self):
+        """(reason, category, quantity) of all reports."""
+        return [(event["reason"], event["category"], event["quantity"])
+                for one in received(self.bench, self.server)
+                for event in one.items.get("client_report", {}).get(
+                    "discarded_events", [])]
+
+    def close(self):
+        self.program.close()
+        self.daemon.end()
+        self.server.close()
+
+
+def limit(header, status=200):
+    """Accepts, or not, and limits what comes next."""
+    def script(one, connection):
+        if status == 200:
+            plain = accept(one, connection)
+            return plain.replace(
+                b"\r\n", f"\r\nX-Sentry-Rate-Limits: {header}\r\n".encode(), 1)
+        return answer(status, [f"X-Sentry-Rate-Limits: {header}"])
+    return script
+
+
+def transactions_and_chunks(checks, bench):
+    case = Case(bench, "v2")
+    types = case.send(2)
+    envelopes = received(bench, case.server)
+    check_wrong(checks, "v2", envelopes)
+    checks.ok("v2: a transaction, then a chunk of its profile",
+              types == ["transaction", "profile_chunk"], types)
+    one = envelopes[0]
+    thread = one.trace().get("data", {}).get("thread.id")
+    checks.ok("v2: the transaction names profiler and thread of the chunk",
+              one.chunk and thread in one.chunk["profile"]["thread_metadata"] and
+              one.chunk["profiler_id"] == one.profiler_id(), one.transaction)
+    checks.ok("v2: the chunk has what the thread did",
+              one.share(thread, "burn_for_it") > 0.8,
+              one.share(thread, "burn_for_it"))
+    times = [sample["timestamp"] for sample in one.chunk["profile"]["samples"]]
+    checks.ok("v2: the chunk lies in the transaction",
+              one.transaction["start_timestamp"] - 0.02 <= min(times) and
+              max(times) <= one.transaction["timestamp"] + 0.02, times)
+    checks.ok("v2: compressed, sent at once", all(
+        sent.get("Content-Encoding") == "gzip" for sent in
+        case.server.requests) and one.header["sent_at"], one.header)
+    case.close()
+    case = Case(bench, "v1", config='sentry: { profile = "v1"; };')
+    types = case.send(1)
+    one = received(bench, case.server)[0]
+    check_wrong(checks, "v1", [one])
+    checks.ok("v1: one envelope with both", types == ["transaction"] and
+              list(one.items) == ["transaction", "profile"], list(one.items))
+    case.close()
+
+
+def answers_are_final(checks, bench):
+    case = Case(bench, "final", fixed(500))
+    for status in (500, 503, 400):
+        case.server.script = fixed(status)
+        types = case.send(1)
+        time.sleep(2.5)  # the first pause of one that is sent again
+        checks.ok(f"{status} is final", types == ["transaction"] and
+                  len(case.server.requests) == 1 and
+                  case.status("deliveries_retried") == 0, types)
+        case.server.requests.clear()
+    case.server.script = accept
+    case.send(2)
+    checks.ok("the next envelope reports them", case.reports() ==
+              [("send_error", "transaction", 3)], case.reports())
+    check_wrong(checks, "report", received(bench, case.server))
+    case.send(2)
+    checks.ok("once", len(case.reports()) == 1, case.reports())
+    case.server.requests.clear()
+    case.server.script = no_answer
+    request(case.program)
+    until(lambda: case.server.connections and case.server.requests)
+    case.server.script = accept
+    checks.ok("no answer: sent again", until(
+        lambda: case.status("deliveries_delivered") == 3),
+        case.daemon.log_text()[-300:])
+    ids = [one.event_id() for one in case.server.transactions()]
+    sent = {one.header["sent_at"] for one in transactions(bench, case.server)}
+    checks.ok("with the same id, and the time of each try",
+              len(ids) >= 2 and len(set(ids)) == 1 and len(sent) == len(ids),
+              (ids, sent))
+    case.close()
+
+
+def limits_by_category(checks, bench):
+    case = Case(bench, "limits", limit("4:profile_chunk:organization"))
+    types = case.send(1)
+    began = time.monotonic()
+    checks.ok("chunks limited by the answer to their transaction: none is sent",
+              types == ["transaction"], types)
+    checks.ok("the log has what is missing", re.search(
+        "event=delivered .*without all of its profile",
+        case.daemon.log_text()), case.daemon.log_text()[-300:])
+    case.server.script = accept
+    types = case.send(1)
+    checks.ok("chunks limited: the next transaction goes alone",
+              types == ["transaction"], types)
+    time.sleep(max(0, 4.5 - (time.monotonic() - began)))
+    types = case.send(2)
+    checks.ok("after the limit both go",
+              types == ["transaction", "profile_chunk"], types)
+    checks.ok("a report counts what was left out",
+              sum(count for reason, category, count in case.reports()
+                  if (reason, category) ==
+                  ("ratelimit_backoff", "profile_chunk")) == 2,
+              case.reports())
+    case.server.script = limit("60:error;default:organization")
+    case.send(2)
+    checks.ok("limits of other categories are none",
+              case.send(2) == ["transaction", "profile_chunk"])
+    case.server.script = limit("3::organization", 429)
+    delivered = case.status("deliveries_delivered")
+    types, began = case.send(1), time.monotonic()
+    checks.ok("429 is final", types == ["transaction"] and
+              case.status("deliveries_retried") == 0 and
+              case.status("deliveries_delivered") == delivered, types)
+    case.server.script = accept
+    types = case.send(2)
+    checks.ok("a limit of all: the next one waits for its end",
+              types == ["transaction", "profile_chunk"] and
+              time.monotonic() - began > 2.4, time.monotonic() - began)
+    checks.ok("429 is not reported: the server counts it",
+              all(category == "profile_chunk"
+                  for _, category, _ in case.reports()), case.reports())
+    check_wrong(checks, "limits", received(bench, case.server))
+    case.close()
+    case = Case(bench, "limits-v1", limit("30:profile:organization"),
+                'sentry: { profile = "v1"; };')
+    case.send(1)
+    case.send(1)
+    found = received(bench, case.server)
+    check_wrong(checks, "limits of v1", found)
+    checks.ok("v1, profiles limited: the transaction goes without one",
+              [list(one.items)[:2] for one in found] ==
+              [["transaction", "profile"], ["transaction"]],
+              [list(one.items) for one in found])
+    case.close()
+
+
+def limits_of_embedded_programs(checks, bench):
+    server = SentryServer(limit("60:profile_chunk:organization"))
+    program = Program(bench, mode="embedded", destination=dsn_of(server),
+                      **EVERY)
+    for _ in range(2):
+        request(program)
+        program.ask("flush 20000")
+    types = [one.type() for one in server.requests]
+    checks.ok("embedded: chunks limited, transactions go",
+              types == ["transaction"] * 2, types)
+    program.close()
+    server.close()
+
+
+GROUPS = (transactions_and_chunks, answers_are_final, limits_by_category,
+          limits_of_embedded_programs)
+
+if __name__ == "__main__":
+    run_groups(GROUPS)
