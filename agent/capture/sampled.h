@@ -10,6 +10,7 @@
 #include "agent/capture/look/look.h"
 #include "agent/capture/sampler.h"
 #include "agent/capture/target.h"
+#include "agent/unwind/maps/image_server.h"
 
 struct fgt_sampled {
 	/* What other threads see; holds a reference. */
@@ -57,6 +58,12 @@ struct fgt_sampled {
 		uint64_t context; /* address of what was published, and when */
 		uint64_t published_ns;
 		uint64_t ran_ns; /* when it had run the last time */
+		/* A payload that another process reads; bytes NULL: none. */
+		struct fgt_context_asked {
+			uint8_t *bytes;
+			struct fgt_elf_source source;
+			struct fgt_image_served file;
+		} asked;
 	} service;
 
 	uint64_t chores_ns; /* when the once-a-second work was done */
@@ -126,6 +133,7 @@ void fgt_sampled_reread(struct fgt_sampled *sampled,
  * published.
  */
 void fgt_sampled_begin_service(struct fgt_sampled *sampled);
+void fgt_sampled_end_service(struct fgt_sampled *sampled);
 /* Once a second: reads what the program publishes. has_run: since the last
  * second. */
 void fgt_sampled_check_service(struct fgt_sampled *sampled,

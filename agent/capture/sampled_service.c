@@ -3,17 +3,22 @@
  * Which service a target is a part of: what its program publishes, and its
  * cgroup. Runs in the sampler's thread, once a second; the thread that attaches
  * a target reads its cgroup. Must not wait for a file system (fault X7): a payload
- * in a mapped file, as static data of a program are, is not read.
+ * in a mapped file, as static data of a program are, is not read. Where the
+ * cache of images is served, so are payloads: what a program has written is
+ * read in a process without rights.
  */
 #include "agent/capture/sampled.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "agent/capture/service/cgroup.h"
 #include "agent/capture/service/context.h"
+#include "agent/context/payload.h"
 #include "agent/unwind/arch/memory.h"
+#include "agent/unwind/maps/maps_open.h"
 #include "ringbuf/base/heartbeat.h"
 
 #define MAPS_QUIET_NS 5000000000u
@@ -65,12 +70,84 @@ static void show(struct fgt_sampled *sampled)
 	sampled->has_new_texts = true;
 }
 
+static void publish(struct fgt_sampled *sampled)
+{
+	show(sampled);
+	fgt_ring_set_process(sampled->ring, &sampled->info);
+}
+
+static void forget_asked(struct fgt_sampled *sampled)
+{
+	struct fgt_context_asked *asked = &sampled->service.asked;
+
+	if (!asked->bytes)
+		return;
+	fgt_image_cache_forget_service(sampled->look.stacks.cache,
+				       &asked->file);
+	free(FGT_TAKE(asked->bytes));
+}
+
+void fgt_sampled_end_service(struct fgt_sampled *sampled)
+{
+	forget_asked(sampled);
+}
+
 void fgt_sampled_begin_service(struct fgt_sampled *sampled)
 {
+	forget_asked(sampled);
 	memset(&sampled->service, 0, sizeof(sampled->service));
 	fgt_cgroup_read(sampled->look.process.proc_fd,
 			&sampled->service.started);
 	show(sampled);
+}
+
+/* The sampler may have rights: it does not read what a program has written. */
+static int hand_over(struct fgt_sampled *sampled, const uint8_t *payload,
+		     size_t len)
+{
+	struct fgt_context_asked *asked = &sampled->service.asked;
+	static uint64_t count; /* in the sampler's thread only */
+
+	forget_asked(sampled);
+	asked->bytes = malloc(len + 1);
+	if (!asked->bytes)
+		return -ENOMEM;
+	memcpy(asked->bytes, payload, len);
+	asked->source = (struct fgt_elf_source){
+		.fd = -1,
+		.bytes = asked->bytes,
+		.len = len,
+	};
+	asked->file = (struct fgt_image_served){
+		.user = fgt_maps_user(sampled->look.process.proc_fd),
+		.serial = UINT64_C(1) << 63 | ++count, /* no file has it */
+		.source = &asked->source,
+	};
+	return -EAGAIN;
+}
+
+/* 1: it is known what the program has published; -EAGAIN not yet, -EBADMSG. */
+static int read_payload(struct fgt_sampled *sampled, const uint8_t *payload,
+			size_t len)
+{
+	int r;
+
+	if (fgt_image_cache_is_served(sampled->look.stacks.cache))
+		return hand_over(sampled, payload, len);
+	r = fgt_context_payload_read(payload, len, &sampled->service.published);
+	return r < 0 ? r : 1;
+}
+
+static int take_asked(struct fgt_sampled *sampled)
+{
+	int r = fgt_image_cache_get_service(sampled->look.stacks.cache,
+					    &sampled->service.asked.file,
+					    &sampled->service.published);
+
+	if (r == -EAGAIN)
+		return r;
+	forget_asked(sampled);
+	return r < 0 ? r : 1;
 }
 
 /* The first mapping that holds one: 1 it is new, 0 it is known, or an error. */
@@ -84,14 +161,19 @@ static int read_context(struct fgt_sampled *sampled,
 	for (size_t i = 0; i < maps->context_count && r < 0; i++) {
 		uint64_t address = maps->contexts[i];
 		bool is_known = sampled->service.context == address;
+		size_t len;
 
-		r = fgt_context_read(
+		r = fgt_context_copy(
 			&memory, address,
 			is_known ? sampled->service.published_ns : 0,
-			tick->other_buffer, &sampled->service.published_ns,
-			&sampled->service.published);
+			tick->other_buffer, FGT_CONTEXT_PAYLOAD_MAX,
+			&sampled->service.published_ns, &len);
 		if (r >= 0)
 			sampled->service.context = address;
+		if (r > 0)
+			r = read_payload(sampled, tick->other_buffer, len);
+		if (r == -EAGAIN && sampled->service.asked.bytes)
+			break;
 	}
 	return r;
 }
@@ -116,13 +198,14 @@ void fgt_sampled_check_service(struct fgt_sampled *sampled,
 		sampled->service.ran_ns = tick->mono_ns;
 	if (!sampled->look.is_readable || !sampled->look.stacks.maps)
 		return;
+	if (sampled->service.asked.bytes && take_asked(sampled) > 0)
+		publish(sampled);
 	/* A program that has not run has not published again. */
 	if (!has_run && sampled->service.context)
 		return;
 	if (!sampled->look.stacks.maps->context_count)
 		find_context(sampled, tick);
-	if (read_context(sampled, tick) <= 0)
-		return;
-	show(sampled);
-	fgt_ring_set_process(sampled->ring, &sampled->info);
+	if (read_context(sampled, tick) > 0 ||
+	    (sampled->service.asked.bytes && take_asked(sampled) > 0))
+		publish(sampled);
 }

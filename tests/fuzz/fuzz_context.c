@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "agent/capture/service/cgroup.h"
-#include "agent/capture/service/context_payload.h"
+#include "agent/context/payload.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len);
 

@@ -187,6 +187,24 @@ def check_decoders(checks, sources):
               found == set(DECODERS), str(sorted(found ^ set(DECODERS))))
 
 
+# What programs write about themselves; the sampler itself where it is of that
+# program, or has no rights.
+PAYLOADS = re.compile(r"\bfgt_context_payload_read\(")
+PAYLOAD_READERS = ("agent/context/payload.c", "agent/context/payload.h",
+                   "agent/unwind/rows/row_serve.c",
+                   "agent/capture/sampled_service.c")
+
+
+def check_payloads(checks, sources):
+    """Where the sampler may have rights, it asks a row server."""
+    found = {name for name in sources if PAYLOADS.search(read(name))}
+    asks = re.search(r"is_served\([^;]*\)\)\s*return hand_over",
+                     read("agent/capture/sampled_service.c"))
+    checks.ok("payloads of programs are read where there are no rights",
+              asks and found == set(PAYLOAD_READERS),
+              str(sorted(found ^ set(PAYLOAD_READERS))))
+
+
 def check_folders(checks):
     count = collections.Counter(room(n) for n in files()
                                 if not n.startswith("tests/fuzz/corpus/"))

@@ -213,6 +213,7 @@ def main():
     rooms.check_arrows(checks, sys.argv[1], sources)
     rooms.check_ring_writers(checks, sources)
     rooms.check_decoders(checks, sources)
+    rooms.check_payloads(checks, sources)
     rooms.check_folders(checks)
     rooms.check_tags(checks, sources)
     words.check_words(checks)

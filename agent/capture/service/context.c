@@ -9,8 +9,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "agent/capture/service/context_payload.h"
-
 #define VERSION 2
 #define TRIES	3
 
@@ -39,12 +37,12 @@ static int read_header(const struct fgt_context_memory *memory,
 /* The payload of header, unless the program changes either meanwhile. */
 static int read_payload(const struct fgt_context_memory *memory,
 			uint64_t address, const struct header *header,
-			uint8_t *buffer)
+			uint8_t *buffer, size_t size)
 {
 	struct header again;
 	int r;
 
-	if (header->payload_bytes > FGT_CONTEXT_PAYLOAD_MAX)
+	if (header->payload_bytes > size)
 		return -EMSGSIZE;
 	r = memory->read(memory->context, header->payload, buffer,
 			 header->payload_bytes);
@@ -55,10 +53,9 @@ static int read_payload(const struct fgt_context_memory *memory,
 	return r;
 }
 
-int fgt_context_read(const struct fgt_context_memory *memory, uint64_t address,
-		     uint64_t known_ns, uint8_t *buffer,
-		     uint64_t *ret_published_ns,
-		     struct fgt_service *ret_service)
+int fgt_context_copy(const struct fgt_context_memory *memory, uint64_t address,
+		     uint64_t known_ns, uint8_t *buffer, size_t size,
+		     uint64_t *ret_published_ns, size_t *ret_len)
 {
 	struct header header;
 	int r = -EAGAIN;
@@ -69,13 +66,11 @@ int fgt_context_read(const struct fgt_context_memory *memory, uint64_t address,
 			continue;
 		if (header.published_ns == known_ns)
 			return 0;
-		r = read_payload(memory, address, &header, buffer);
+		r = read_payload(memory, address, &header, buffer, size);
 	}
-	if (r == 0)
-		r = fgt_context_payload_read(buffer, header.payload_bytes,
-					     ret_service);
 	if (r < 0)
 		return r;
 	*ret_published_ns = header.published_ns;
+	*ret_len = header.payload_bytes;
 	return 1;
 }

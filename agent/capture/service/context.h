@@ -6,10 +6,8 @@
 #ifndef FGT_AGENT_CAPTURE_SERVICE_CONTEXT_H
 #define FGT_AGENT_CAPTURE_SERVICE_CONTEXT_H
 
-#include "ringbuf/slice/service.h"
-
-/* A larger payload is not read. */
-#define FGT_CONTEXT_PAYLOAD_MAX 65536u
+#include <stddef.h>
+#include <stdint.h>
 
 /* Reads all len bytes of the process's memory at an address, or fails:
  * negative errno. */
@@ -19,17 +17,16 @@ struct fgt_context_memory {
 };
 
 /*
- * Reads the context whose header is at an address, if it is not the one that
- * was published at known_ns. buffer: of FGT_CONTEXT_PAYLOAD_MAX bytes. 1: read;
- * 0: it is that one. -EAGAIN: it is being written, or changed at each of a few
- * reads; -EPROTO: no context, or of another version; -EMSGSIZE: too large;
- * -EBADMSG: no payload of a context; errors of the memory's read().
+ * Copies the payload of the context whose header is at an address, if it is not
+ * the one that was published at known_ns. buffer: of size bytes. 1: copied; 0: it
+ * is that one. -EAGAIN: it is being written, or changed at each of a few reads;
+ * -EPROTO: no context, or of another version; -EMSGSIZE: larger than the buffer;
+ * errors of the memory's read().
  *
  * MT-Safe | AS-Unsafe
  */
-int fgt_context_read(const struct fgt_context_memory *memory, uint64_t address,
-		     uint64_t known_ns, uint8_t *buffer,
-		     uint64_t *ret_published_ns,
-		     struct fgt_service *ret_service);
+int fgt_context_copy(const struct fgt_context_memory *memory, uint64_t address,
+		     uint64_t known_ns, uint8_t *buffer, size_t size,
+		     uint64_t *ret_published_ns, size_t *ret_len);
 
 #endif

@@ -34,6 +34,20 @@ bool fgt_image_cache_is_served(const struct fgt_image_cache *cache)
 	return cache->server != NULL;
 }
 
+int fgt_image_cache_get_service(struct fgt_image_cache *cache,
+				struct fgt_image_served *payload,
+				struct fgt_service *ret_service)
+{
+	return cache->server->get_service(cache->server_context, payload,
+					  ret_service);
+}
+
+void fgt_image_cache_forget_service(struct fgt_image_cache *cache,
+				    const struct fgt_image_served *payload)
+{
+	cache->server->forget(cache->server_context, payload);
+}
+
 const uint64_t *fgt_image_cache_late(const struct fgt_image_cache *cache)
 {
 	return &cache->late;

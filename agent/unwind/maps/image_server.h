@@ -11,6 +11,7 @@
 
 #include "agent/unwind/cfi/cfi_rows.h"
 #include "agent/unwind/maps/image_file.h"
+#include "ringbuf/slice/service.h"
 
 /* A file of a cache. */
 struct fgt_image_served {
@@ -44,6 +45,10 @@ struct fgt_image_server {
 	 * next call. For the sampler thread only. */
 	int (*get_rule)(void *context, struct fgt_image_served *file,
 			uint64_t address, struct fgt_cfi_rule *ret_rule);
+	/* Which service a program is a part of: the file is the payload of its
+	 * context. -EBADMSG. For the sampler thread only. */
+	int (*get_service)(void *context, struct fgt_image_served *file,
+			   struct fgt_service *ret_service);
 	/* The file is closed. MT-Safe, and does not wait */
 	void (*forget)(void *context, const struct fgt_image_served *file);
 	/* Once a second. MT-Safe, and does not wait */
@@ -60,5 +65,13 @@ struct fgt_image_server {
 int fgt_image_cache_set_server(struct fgt_image_cache *cache,
 			       const struct fgt_image_server *server,
 			       void *context);
+
+/* As get_service(), of a cache that is served. */
+int fgt_image_cache_get_service(struct fgt_image_cache *cache,
+				struct fgt_image_served *payload,
+				struct fgt_service *ret_service);
+/* It is not asked about again. */
+void fgt_image_cache_forget_service(struct fgt_image_cache *cache,
+				    const struct fgt_image_served *payload);
 
 #endif

@@ -18,6 +18,7 @@
 
 #include "agent/children/confinement.h"
 #include "agent/children/self_child.h"
+#include "agent/context/payload.h"
 #include "agent/unwind/maps/image_file.h"
 #include "agent/unwind/rows/rows.h"
 #include "agent/unwind/rows/rows_wire.h"
@@ -216,11 +217,36 @@ static int answer_rule(struct row_serve *server, struct fgt_image_file *file,
 	return 0;
 }
 
+/* Not kept: a payload is asked about once. Takes fd over. */
+static int answer_service(struct row_serve *server, int fd)
+{
+	static uint8_t bytes[FGT_CONTEXT_PAYLOAD_MAX];
+	struct fgt_service service;
+	ssize_t len;
+	int r;
+
+	if (fd < 0)
+		return -EBADF;
+	len = pread(fd, bytes, sizeof(bytes), 0);
+	close(fd);
+	if (len < 0)
+		return -EIO;
+	memset(&service, 0, sizeof(service));
+	r = fgt_context_payload_read(bytes, (size_t)len, &service);
+	memcpy(server->payload, &service, sizeof(service));
+	server->payload_len = sizeof(service);
+	return r;
+}
+
 static int answer(struct row_serve *server,
 		  const struct fgt_rows_request *request, int fd)
 {
 	struct served *served;
-	int r = fd < 0 ? 0 : open_image(server, request->image, fd);
+	int r;
+
+	if (request->verb == FGT_ROWS_SERVICE)
+		return answer_service(server, fd);
+	r = fd < 0 ? 0 : open_image(server, request->image, fd);
 
 	if (r < 0)
 		return r;

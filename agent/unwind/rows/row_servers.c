@@ -181,6 +181,41 @@ static int get_rule(void *context, struct fgt_image_served *file,
 	return r;
 }
 
+static int take_service(const uint8_t *bytes, size_t len,
+			struct fgt_service *ret_service)
+{
+	struct fgt_service sent;
+
+	if (len != sizeof(sent))
+		return -EBADMSG;
+	memcpy(&sent, bytes, sizeof(sent));
+	memset(ret_service, 0, sizeof(*ret_service));
+	for (size_t i = 0; i < FGT_SERVICE_PUBLISHED; i++) {
+		const char *text = fgt_service_text_of(&sent, i);
+
+		fgt_service_set(ret_service, i, text,
+				strnlen(text, FGT_SERVICE_TEXT_MAX));
+	}
+	return 0;
+}
+
+static int get_service(void *context, struct fgt_image_served *file,
+		       struct fgt_service *ret_service)
+{
+	struct fgt_row_servers *servers = context;
+	const uint8_t *bytes;
+	struct fgt_row_user *user;
+	size_t len;
+	int r = fgt_row_users_ask(servers, file, FGT_ROWS_SERVICE, 0, 0, &user,
+				  &bytes, &len);
+
+	if (r < 0)
+		return r;
+	r = take_service(bytes, len, ret_service);
+	fgt_row_users_end(servers, user, false);
+	return r;
+}
+
 /* ---- The cache's other calls ------------------------------------------------ */
 
 static struct fgt_row_user *find_user(struct fgt_row_servers *servers,
@@ -313,6 +348,7 @@ int fgt_rows_serve_cache(struct fgt_image_cache *cache, const char *path)
 		.get_page = get_page,
 		.get_row = get_row,
 		.get_rule = get_rule,
+		.get_service = get_service,
 		.forget = forget,
 		.tend = tend,
 		.count = count,

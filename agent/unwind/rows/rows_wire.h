@@ -21,6 +21,7 @@ enum fgt_rows_verb {
 	FGT_ROWS_PAGE, /* bytes of page number `address` */
 	FGT_ROWS_ROW, /* struct fgt_rows_row */
 	FGT_ROWS_RULE, /* struct fgt_rows_rule, then the instructions */
+	FGT_ROWS_SERVICE, /* struct fgt_service, of a payload as the file */
 	FGT_ROWS_FORGET, /* no reply */
 };
 

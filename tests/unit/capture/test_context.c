@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "agent/capture/service/context_payload.h"
+#include "agent/context/payload.h"
 
 #define HEADER	0x1000u
 #define PAYLOAD 0x2000u
@@ -69,8 +69,18 @@ static int read_context(struct program *program, uint64_t known_ns,
 	const struct fgt_context_memory memory = { read_program, program };
 	static uint8_t buffer[FGT_CONTEXT_PAYLOAD_MAX];
 
-	return fgt_context_read(&memory, HEADER, known_ns, buffer, ret_ns,
-				ret_service);
+	uint64_t ns;
+	size_t len;
+	int r = fgt_context_copy(&memory, HEADER, known_ns, buffer,
+				 sizeof(buffer), &ns, &len);
+
+	if (r <= 0)
+		return r;
+	r = fgt_context_payload_read(buffer, len, ret_service);
+	if (r < 0)
+		return r;
+	*ret_ns = ns;
+	return 1;
 }
 
 static void assert_refused(struct program *program, int error,

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The payload of an OpenTelemetry process context: which service a program is a
- * part of.
+ * part of. Read in a process without rights, where the sampler has any.
  */
-#ifndef FGT_AGENT_CAPTURE_SERVICE_CONTEXT_PAYLOAD_H
-#define FGT_AGENT_CAPTURE_SERVICE_CONTEXT_PAYLOAD_H
+#ifndef FGT_AGENT_CONTEXT_PAYLOAD_H
+#define FGT_AGENT_CONTEXT_PAYLOAD_H
 
 #include "ringbuf/slice/service.h"
+
+/* A larger payload is not read. */
+#define FGT_CONTEXT_PAYLOAD_MAX 65536u
 
 /*
  * Reads bytes[len] of protobuf from another process: a ProcessContext message

@@ -5,7 +5,7 @@
  * byte. Fields that are not known are skipped; nothing nests deeper than the
  * four messages that are read here.
  */
-#include "agent/capture/service/context_payload.h"
+#include "agent/context/payload.h"
 
 #include <errno.h>
 #include <string.h>
