@@ -11,6 +11,7 @@
 
 #include "ringbuf/base/nearest.h"
 #include "ringbuf/slice/slice_codec.h"
+#include "upload/format/parts/reasons.h"
 
 static int write_fgt(const struct fgt_ring_slice *slice,
 		     const struct fgt_format_options *options,
@@ -154,6 +155,9 @@ int fgt_format_write(const struct fgt_ring_slice *slice,
 
 	if ((unsigned int)format >= FGT_KIND_COUNT)
 		return -EINVAL;
-	return formats[format].write(slice, options ? options : &defaults,
-				     sink);
+	if (!options)
+		options = &defaults;
+	if (format == FGT_KIND_FGT)
+		return formats[format].write(slice, options, sink);
+	return fgt_reasons_write(slice, options, sink, formats[format].write);
 }

@@ -65,10 +65,13 @@ def read_pprof(path):
 
 def read_fgt(path):
     found = Slice(strict.read_bytes(path))
-    states, threads = dict(found.states), defaultdict(Counter)
-    for thread, tick, count, stack, state in found.runs:
-        names = [found.string(states[state]) or b"unknown",
-                 *reversed(found.stack_names(stack))]
+    threads, shown = defaultdict(Counter), {}
+    waits = dict(found.run_waits)
+    for run, (thread, tick, count, stack, state) in enumerate(found.runs):
+        pair = state, waits.get(run, 0)
+        if pair not in shown:
+            shown[pair] = found.shown_state(run)
+        names = [shown[pair], *reversed(found.stack_names(stack))]
         threads[found.threads[thread][0]][tuple(
             name.decode("utf-8", "replace") for name in names)] += \
             found.weight(tick, count) * found.period

@@ -6,6 +6,7 @@ usage: read_fgt.py FILE.fgt: prints its stacks as folded lines.
 Raises BadSlice for everything that a reader must refuse.
 """
 import math
+import re
 import struct
 import sys
 
@@ -24,6 +25,9 @@ TEXTS = {"name": 63, "exe": 511, "host": 64, "arch": 15, "os_release": 64}
 SERVICE_TEXTS = ("name", "namespace", "version", "instance", "environment",
                  "unit", "container")
 WAIT_KINDS, WAKE_CONTEXTS = 14, 3
+# Kinds of waits.
+LOCKS, NOTIFICATION, DESCRIPTOR, CHILD = (1, 2, 3, 4), 4, 5, 7
+CONDITION_BYTES = 48
 NOT_BLOCKED = (0, 3, 4)  # running, unknown, runnable
 NESTING_MAX, STRING_MAX, SYMBOLS_MAX, DEPTH_MAX = 16, 4096, 64, 1032
 PERIODS_MAX, SPAN_DEPTH_MAX = 2 ** 20 - 1, 64
@@ -266,6 +270,37 @@ class Slice:
     def string(self, number):
         need(number < len(self.strings), "no such string")
         return self.strings[number]
+
+    def thread_name(self, tid):
+        return next((self.string(name) for number, name, _ in self.threads
+                     if tid and number == tid), b"")
+
+    def reason(self, wait):
+        """What formats add to the name of a state; b"" if nothing."""
+        kind, owner, _, _, _, text, name = wait
+        text, name = self.string(text), self.string(name)
+        if name == b"heap" or name.startswith(b"stack of "):
+            name = b""
+        if kind == NOTIFICATION:
+            offset = re.fullmatch(rb"(.*)\+(0x[0-9a-f]+)", name)
+            if offset and int(offset[2], 16) < CONDITION_BYTES:
+                name = offset[1]
+        if kind in LOCKS:
+            owner = self.thread_name(owner)
+            return b" ".join(part for part in (
+                name, owner and "← ".encode() + owner) if part)
+        if kind == DESCRIPTOR:
+            plain = re.match(rb"anon_inode:\[?([^]]*)|(pipe|socket):\[", text)
+            return name or (plain and (plain[1] or plain[2])) or text
+        return text if kind == CHILD else b""
+
+    def shown_state(self, run):
+        """As all other formats show it."""
+        names = dict(self.states)
+        name = self.string(names[self.runs[run][4]]) or b"unknown"
+        wait = dict(self.run_waits).get(run, 0)
+        reason = self.reason(self.waits[wait - 1]) if wait else b""
+        return name + b" " + reason if reason else name
 
     def check_times(self):
         need(self.ticks and self.anchors, "no tick or no anchor")

@@ -33,7 +33,7 @@ static void rich_slice_folds_root_first(void **state)
 	(void)state;
 	assert_folded(fixture_rich(), FGT_STATE_FRAMES_ROOT,
 		      "epoll_wait;main;loop;epoll_wait 11\n"
-		      "futex;[stack unknown] 30\n"
+		      "futex g_lock+0x8 ← app;[stack unknown] 30\n"
 		      "running;[truncated: no unwind rule];worker;"
 		      "[kernel: not permitted] 10\n"
 		      "running;main;loop;ns::work(char const*);clamp<int> 5\n"
@@ -41,7 +41,7 @@ static void rich_slice_folds_root_first(void **state)
 		      "0xabcdef 45\n");
 	assert_folded(
 		fixture_rich(), FGT_STATE_FRAMES_LEAF,
-		"[stack unknown];futex 30\n"
+		"[stack unknown];futex g_lock+0x8 ← app 30\n"
 		"[truncated: no unwind rule];worker;[kernel: not permitted];"
 		"running 10\n"
 		"main;loop;epoll_wait;epoll_wait 11\n"

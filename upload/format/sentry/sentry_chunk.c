@@ -9,6 +9,7 @@
 #include "upload/format/sentry/sentry_chunk.h"
 
 #include "ringbuf/base/array.h"
+#include "upload/format/parts/reasons.h"
 #include "upload/format/sentry/sentry_envelope.h"
 #include "upload/format/sentry/sentry_profile.h"
 
@@ -127,5 +128,7 @@ int fgt_sentry_chunk_write_ticks(const struct fgt_ring_slice *slice,
 
 	r = fgt_slice_narrow(slice, slice->tick_ns[ticks->first],
 			     slice->tick_ns[ticks->last], 0, &part);
+	if (!r)
+		r = fgt_reasons_apply(part);
 	return r ? r : write_chunk(part, wall_offset_ns(slice), options, sink);
 }

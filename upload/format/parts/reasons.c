@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Names states by their reasons. Any thread; must not change a slice that it does
+ * not own.
+ */
+#include "upload/format/parts/reasons.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ringbuf/base/array.h"
+#include "ringbuf/base/id_map.h"
+
+#define TEXT_MAX 300
+
+/* What runs of one state and one reason become. */
+struct shown {
+	uint32_t state, wait; /* of the runs */
+	uint32_t as; /* state: the same number if it has no reason to show */
+};
+
+struct naming {
+	struct fgt_ring_slice *slice;
+	struct fgt_id_map pairs; /* (state, wait) → index into shown */
+	struct shown *shown;
+	size_t count, capacity;
+	struct fgt_slice_state *states; /* the new table */
+	uint32_t state_count;
+	uint32_t next; /* number of the next new state; they go downwards */
+};
+
+/* ---- Texts --------------------------------------------------------------- */
+
+static const char *thread_name(const struct fgt_ring_slice *slice, int32_t tid)
+{
+	size_t at = FGT_ARRAY_BISECT(i, slice->thread_count,
+				     slice->threads[i].tid < tid);
+
+	if (!tid || at >= slice->thread_count || slice->threads[at].tid != tid)
+		return "";
+	return fgt_slice_string(slice, slice->threads[at].name);
+}
+
+/* Memory that many things share is no name. */
+static const char *object_of(const struct fgt_ring_slice *slice,
+			     const struct fgt_slice_wait *wait)
+{
+	const char *object = fgt_slice_string(slice, wait->object);
+
+	return strcmp(object, "heap") == 0 ||
+			       strncmp(object, "stack of ", 9) == 0
+		       ? ""
+		       : object;
+}
+
+/* "pipe:[12]" → pipe, "anon_inode:[eventfd]" → eventfd: numbers of single ones
+ * are no names. */
+static void name_descriptor(const char *text, char *name, size_t size)
+{
+	char inner[TEXT_MAX];
+
+	if (sscanf(text, "anon_inode:[%250[^]]]", inner) == 1 ||
+	    sscanf(text, "anon_inode:%250s", inner) == 1)
+		snprintf(name, size, "%s", inner);
+	else if (strncmp(text, "pipe:[", 6) == 0)
+		snprintf(name, size, "pipe");
+	else if (strncmp(text, "socket:[", 8) == 0)
+		snprintf(name, size, "socket");
+	else
+		snprintf(name, size, "%s", text);
+}
+
+/* Without the offset of a word inside a condition variable, which has several
+ * that are waited for. */
+static size_t base_len(const char *object)
+{
+	const char *plus = strrchr(object, '+');
+
+	return plus && strtoul(plus + 1, NULL, 16) < sizeof(pthread_cond_t)
+		       ? (size_t)(plus - object)
+		       : strlen(object);
+}
+
+/* "": nothing more than the state is known. */
+static void write_reason(const struct fgt_ring_slice *slice,
+			 const struct fgt_slice_wait *wait, char *text,
+			 size_t size)
+{
+	const char *object = object_of(slice, wait);
+	size_t len = strlen(object);
+	const char *owner = thread_name(slice, wait->owner_tid);
+
+	text[0] = '\0';
+	switch ((enum fgt_wait_kind)wait->kind) {
+	case FGT_WAIT_NOTIFICATION:
+		len = base_len(object);
+		/* fall through */
+	case FGT_WAIT_MUTEX:
+	case FGT_WAIT_RWLOCK:
+	case FGT_WAIT_PI_LOCK:
+		snprintf(text, size, "%.*s%s%s%s", (int)len, object,
+			 *object && *owner ? " " : "", *owner ? "← " : "",
+			 owner);
+		break;
+	case FGT_WAIT_DESCRIPTOR:
+		if (*object)
+			snprintf(text, size, "%s", object);
+		else
+			name_descriptor(fgt_slice_string(slice, wait->text),
+					text, size);
+		break;
+	case FGT_WAIT_CHILD:
+		snprintf(text, size, "%s", fgt_slice_string(slice, wait->text));
+		break;
+	default:
+		break;
+	}
+}
+
+/* ---- States --------------------------------------------------------------- */
+
+/* The number that has this name already; 0: none. */
+static uint32_t find_state(const struct naming *naming, uint32_t name)
+{
+	for (uint32_t i = 0; i < naming->state_count; i++)
+		if (naming->states[i].name == name)
+			return naming->states[i].state;
+	return 0;
+}
+
+static bool is_taken(const struct naming *naming, uint32_t state)
+{
+	for (uint32_t i = 0; i < naming->slice->state_count; i++)
+		if (naming->slice->states[i].state == state)
+			return true;
+	return false;
+}
+
+/* The state of that name; the given one where there is no room. */
+static int make_state(struct naming *naming, uint32_t state, const char *reason,
+		      uint32_t *ret_state)
+{
+	char text[2 * TEXT_MAX];
+	uint32_t name;
+	int error;
+
+	*ret_state = state;
+	snprintf(text, sizeof(text), "%s %s",
+		 fgt_slice_state_name(naming->slice, state), reason);
+	error = fgt_strings_intern(&naming->slice->strings, text, strlen(text),
+				   &name);
+	if (error)
+		return error;
+	if (find_state(naming, name)) {
+		*ret_state = find_state(naming, name);
+		return 0;
+	}
+	while (naming->next > FGT_STATE_MAX - FGT_REASONS_MAX &&
+	       is_taken(naming, naming->next))
+		naming->next--;
+	if (naming->next <= FGT_STATE_MAX - FGT_REASONS_MAX)
+		return 0;
+	*ret_state = naming->next--;
+	naming->states[naming->state_count++] =
+		(struct fgt_slice_state){ .state = *ret_state, .name = name };
+	return 0;
+}
+
+static int make_shown(struct naming *naming, const struct fgt_run *run,
+		      struct shown *ret_shown)
+{
+	char reason[TEXT_MAX];
+
+	*ret_shown = (struct shown){ run->state, run->wait, run->state };
+	write_reason(naming->slice, &naming->slice->waits[run->wait - 1],
+		     reason, sizeof(reason));
+	return *reason ? make_state(naming, run->state, reason, &ret_shown->as)
+		       : 0;
+}
+
+static int show_run(struct naming *naming, struct fgt_run *run)
+{
+	uint32_t known = naming->pairs.count, id;
+	int error;
+
+	if (!run->wait)
+		return 0;
+	error = fgt_id_map_add(&naming->pairs,
+			       (uint64_t)run->state << 32 | run->wait, &id);
+	if (!error && id == known) {
+		error = FGT_ARRAY_RESERVE(naming->shown, id + 1,
+					  naming->capacity);
+		if (!error)
+			error = make_shown(naming, run, &naming->shown[id]);
+	}
+	if (!error)
+		run->state = naming->shown[id].as;
+	return error;
+}
+
+static int compare_states(const void *left, const void *right)
+{
+	const struct fgt_slice_state *a = left, *b = right;
+
+	return (a->state > b->state) - (a->state < b->state);
+}
+
+int fgt_reasons_apply(struct fgt_ring_slice *slice)
+{
+	struct naming naming = { .slice = slice, .next = FGT_STATE_MAX };
+	int error = 0;
+
+	if (!slice->wait_count)
+		return 0;
+	if (!FGT_ARRAY_NEW(naming.states, slice->state_count + FGT_REASONS_MAX))
+		return -ENOMEM;
+	if (slice->state_count)
+		memcpy(naming.states, slice->states,
+		       slice->state_count * sizeof(*naming.states));
+	naming.state_count = slice->state_count;
+	for (uint32_t i = 0; i < slice->run_count && !error; i++)
+		error = show_run(&naming, &slice->runs[i]);
+	FGT_ARRAY_SORT(naming.states, naming.state_count, compare_states);
+	free(slice->states);
+	slice->states = naming.states;
+	slice->state_count = naming.state_count;
+	fgt_id_map_done(&naming.pairs);
+	free(naming.shown);
+	return error;
+}
+
+/* ---- A slice of another owner ----------------------------------------------- */
+
+static void *copy_of(const void *items, size_t bytes)
+{
+	void *copy = malloc(bytes + 1);
+
+	if (copy && bytes)
+		memcpy(copy, items, bytes);
+	return copy;
+}
+
+/* Each distinct, in their order: their numbers stay. */
+static int copy_strings(const struct fgt_strings *strings,
+			struct fgt_strings *ret_copy)
+{
+	int error = fgt_strings_init(ret_copy);
+	uint32_t id;
+
+	for (uint32_t i = 1; i < strings->count && !error; i++) {
+		const char *text = fgt_strings_get(strings, i);
+
+		error = fgt_strings_intern(ret_copy, text, strlen(text), &id);
+	}
+	return error;
+}
+
+int fgt_reasons_write(const struct fgt_ring_slice *slice,
+		      const struct fgt_format_options *options,
+		      const struct fgt_sink *sink,
+		      int (*write)(const struct fgt_ring_slice *slice,
+				   const struct fgt_format_options *options,
+				   const struct fgt_sink *sink))
+{
+	struct fgt_ring_slice shown = *slice;
+	int error;
+
+	if (!slice->wait_count)
+		return write(slice, options, sink);
+	shown.runs =
+		copy_of(slice->runs, slice->run_count * sizeof(*slice->runs));
+	shown.states = copy_of(slice->states,
+			       slice->state_count * sizeof(*slice->states));
+	error = copy_strings(&slice->strings, &shown.strings);
+	if (!error && !(shown.runs && shown.states))
+		error = -ENOMEM;
+	if (!error)
+		error = fgt_reasons_apply(&shown);
+	if (!error)
+		error = write(&shown, options, sink);
+	free(shown.runs);
+	free(shown.states);
+	fgt_strings_done(&shown.strings);
+	return error;
+}
