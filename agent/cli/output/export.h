@@ -22,28 +22,28 @@
 #include "upload/deliver/dispatch.h"
 
 /* Rows of a verb's table of flags. */
-#define FGT_EXPORT_OPTIONS                                                     \
-	{ "output", 'o', "FILE",                                               \
-	  "file or directory, - is standard output (default: see below)",      \
-	  NULL },                                                              \
-		{ "format", 'f', "FORMAT",                                     \
-		  "fgt, chrome, sentry, sentry-chunk, pprof, folded, "         \
-		  "speedscope, otlp, perfetto",                                \
-		  NULL },                                                      \
-		{ "state-frames", 0, "WHERE",                                  \
-		  "root, leaf, no or auto: where stacks name the state",       \
-		  NULL },                                                      \
-		{ "otlp-shape", 0, "SHAPE",                                    \
-		  "of OTLP samples: timestamps, or sum, which Pyroscope "      \
-		  "needs",                                                     \
-		  NULL },                                                      \
-		{ "top", 0, "N",                                               \
-		  "print the N hottest functions and what each thread did",    \
-		  NULL },                                                      \
-		{ "json", 0, NULL,                                             \
-		  "print the summary as JSON on standard output", NULL },      \
-	{                                                                      \
-		"quiet", 'q', NULL, "print errors only", NULL                  \
+#define FGT_EXPORT_OPTIONS                                                        \
+	{ "output", 'o', "FILE",                                                  \
+	  "file or directory, - is standard output (default: see below)",         \
+	  NULL },                                                                 \
+		{ "format", 'f', "FORMAT",                                        \
+		  "fgt, chrome, sentry, sentry-chunk, pprof, folded, "            \
+		  "speedscope, otlp, perfetto",                                   \
+		  NULL },                                                         \
+		{ "state-frames", 0, "WHERE",                                     \
+		  "root, leaf, no or auto: where stacks name the state",          \
+		  NULL },                                                         \
+		{ "otlp-shape", 0, "SHAPE",                                       \
+		  "of OTLP samples: timestamps, or sum, which Pyroscope "         \
+		  "needs",                                                        \
+		  NULL },                                                         \
+		{ "top", 0, "N",                                                  \
+		  "print the N hottest functions and longest waits, and threads", \
+		  NULL },                                                         \
+		{ "json", 0, NULL,                                                \
+		  "print the summary as JSON on standard output", NULL },         \
+	{                                                                         \
+		"quiet", 'q', NULL, "print errors only", NULL                     \
 	}
 /* unless: the flags of the verb that ask for something else than a file. */
 #define FGT_EXPORT_TEXT_UNLESS(unless)                                         \

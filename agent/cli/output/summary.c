@@ -22,6 +22,7 @@ struct tally {
 	struct weight *nodes; /* [node_count]: samples with it as the leaf */
 	struct fgt_summary_function *functions; /* [strings.count] */
 	uint32_t *last_stack; /* [strings.count]: leaf + 1 that counted it */
+	uint32_t *plain; /* [strings.count]: what it is counted as */
 };
 
 double fgt_percent(uint64_t part, uint64_t whole)
@@ -71,6 +72,52 @@ static bool is_complete(const struct fgt_ring_slice *slice, uint32_t node)
 	return root && !is_marker(root);
 }
 
+/* glibc's names for its functions inside: "__GI___libc_write" is write(). */
+static const char *plain_name(const char *name)
+{
+	static const char *const prefixes[] = { "__GI_", "__libc_", "__" };
+
+	if (strncmp(name, prefixes[0], strlen(prefixes[0])) != 0)
+		return name;
+	for (size_t i = 0; i < sizeof(prefixes) / sizeof(*prefixes); i++) {
+		size_t len = strlen(prefixes[i]);
+
+		if (strncmp(name, prefixes[i], len) == 0 && name[len])
+			name += len;
+	}
+	return name;
+}
+
+/* The string that is the function's plain name; itself if there is none. */
+static uint32_t plain_of(const struct fgt_ring_slice *slice, uint32_t name)
+{
+	const char *text = fgt_slice_string(slice, name);
+	const char *plain = plain_name(text);
+
+	for (uint32_t i = 1; plain != text && i < slice->strings.count; i++)
+		if (strcmp(fgt_slice_string(slice, i), plain) == 0)
+			return i;
+	return name;
+}
+
+static bool is_start(const char *name)
+{
+	static const char *const starts[] = { "_start",
+					      "__libc_start_main",
+					      "__libc_start_main_impl",
+					      "__libc_start_call_main",
+					      "clone",
+					      "__clone",
+					      "clone3",
+					      "__clone3",
+					      "start_thread" };
+
+	for (size_t i = 0; i < sizeof(starts) / sizeof(*starts); i++)
+		if (strcmp(name, starts[i]) == 0)
+			return true;
+	return false;
+}
+
 static void count_function(struct tally *tally, uint32_t name, uint32_t leaf,
 			   const struct weight *weight)
 {
@@ -101,8 +148,10 @@ static void count_stack(struct tally *tally, uint32_t leaf)
 		if (is_marker(frame) && is_self_counted)
 			continue;
 		for (uint32_t i = 0; i < frame->symbol_count; i++) {
-			uint32_t name = slice->symbols[frame->symbol_first + i]
-						.function;
+			uint32_t name =
+				tally->plain
+					[slice->symbols[frame->symbol_first + i]
+						 .function];
 
 			if (!is_self_counted)
 				tally->functions[name].self += weight->running;
@@ -162,8 +211,11 @@ static void count_functions(struct tally *tally, struct fgt_summary *summary)
 			count_stack(tally, i);
 	}
 	for (uint32_t i = 0; i < slice->strings.count; i++) {
-		tally->functions[i].name = fgt_slice_string(slice, i);
-		if (tally->functions[i].wall)
+		const char *name = plain_name(fgt_slice_string(slice, i));
+
+		tally->functions[i].name = name;
+		if (tally->functions[i].wall &&
+		    (tally->functions[i].self || !is_start(name)))
 			tally->functions[used++] = tally->functions[i];
 	}
 	FGT_ARRAY_SORT(tally->functions, used, by_heat);
@@ -178,13 +230,17 @@ static int list_functions(const struct fgt_ring_slice *slice,
 
 	if (FGT_ARRAY_NEW(summary->functions, slice->strings.count) &&
 	    FGT_ARRAY_NEW(tally.nodes, slice->node_count) &&
-	    FGT_ARRAY_NEW(tally.last_stack, slice->strings.count)) {
+	    FGT_ARRAY_NEW(tally.last_stack, slice->strings.count) &&
+	    FGT_ARRAY_NEW(tally.plain, slice->strings.count)) {
+		for (uint32_t i = 0; i < slice->strings.count; i++)
+			tally.plain[i] = plain_of(slice, i);
 		tally.functions = summary->functions;
 		count_functions(&tally, summary);
 		r = 0;
 	}
 	free(tally.nodes);
 	free(tally.last_stack);
+	free(tally.plain);
 	return r;
 }
 
@@ -286,6 +342,8 @@ int fgt_summary_new(const struct fgt_ring_slice *slice,
 	r = list_functions(slice, summary);
 	if (r == 0)
 		r = count_threads(slice, summary);
+	if (r == 0)
+		r = fgt_summary_waits_new(slice, &summary->waits);
 	if (r < 0)
 		return r;
 	if (slice->tick_count > 0)
@@ -303,5 +361,6 @@ void fgt_summary_free(struct fgt_summary *summary)
 		return;
 	free(summary->functions);
 	free(summary->threads);
+	fgt_summary_waits_free(summary->waits);
 	free(summary);
 }

@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "agent/cli/output/summary_waits.h"
 #include "ringbuf/base/owner.h"
 #include "ringbuf/slice/slice.h"
 #include "upload/deliver/dispatch.h"
@@ -19,7 +20,9 @@
 
 /*
  * A tick of one thread is a sample. Time in the kernel counts as the self time
- * of the function that entered it. All text is borrowed from the slice.
+ * of the function that entered it. A function that libc has by several names
+ * ("write", "__GI___libc_write") is one; those in which every thread begins are
+ * left out unless they ran themselves. All text is borrowed from the slice.
  */
 struct fgt_summary_function {
 	const char *name;
@@ -52,6 +55,7 @@ struct fgt_summary {
 	uint32_t function_count; /* all that were running */
 	struct fgt_summary_thread *threads; /* by running, then tid */
 	uint32_t thread_count;
+	struct fgt_summary_waits *waits;
 };
 
 /* slice must have its symbols and state names. -ENOMEM. */

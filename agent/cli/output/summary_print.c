@@ -20,6 +20,7 @@
 #define BRIEF_MIN_NS	    20000000u
 #define NOT_SAMPLED_PERCENT 5 /* more than this is worth a line */
 #define MISSED_PERCENT	    5 /* likewise */
+#define QUIET_PERCENT	    1 /* of samples: less ran, so waits matter */
 #define KERNEL_PERCENT	    20 /* likewise, of time in a kernel not seen */
 
 /* Length of the character at text if it may go to a terminal as it is: valid
@@ -141,6 +142,8 @@ void fgt_summary_print_line(const struct fgt_ring_slice *slice,
 	if (brief[0])
 		fprintf(file, "%s\n", brief);
 	print_denied(summary, file);
+	if (fgt_percent(summary->running, summary->samples) < QUIET_PERCENT)
+		fgt_summary_waits_print_line(summary->waits, file);
 }
 
 static void print_functions(const struct fgt_summary *summary, uint32_t top,
@@ -205,6 +208,7 @@ void fgt_summary_print_tables(const struct fgt_summary *summary, uint32_t top,
 	if (shown > THREADS_SHOWN)
 		shown = THREADS_SHOWN;
 	print_functions(summary, top, file);
+	fgt_summary_waits_print(summary->waits, top, file);
 	fputs("\n  thread                tid  samples  running  runnable  "
 	      "blocked  in\n",
 	      file);
@@ -346,6 +350,7 @@ int fgt_summary_print_json(const struct fgt_ring_slice *slice,
 	put_slice(slice, summary, &json);
 	put_functions(summary, top, &json);
 	put_threads(summary, &json);
+	fgt_summary_waits_put(summary->waits, top, &json);
 	put_fate(fate, &json);
 	fgt_json_end_object(&json);
 	fgt_json_newline(&json);

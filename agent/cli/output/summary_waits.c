@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sums blocked samples by what threads waited for, and prints the sums: names in
+ * them come from outside, and must not move the cursor.
+ */
+#include "agent/cli/output/summary_waits.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "agent/cli/output/summary.h"
+#include "ringbuf/base/array.h"
+#include "ringbuf/slice/pace.h"
+#include "upload/why/group.h"
+
+#define THREADS_COLUMNS 22
+#define WORDS_COLUMNS	200
+#define CLEAR_PERCENT	90
+
+/* While it is made. */
+struct wait_tally {
+	struct fgt_summary_waits *waits;
+	struct fgt_id_map rows; /* (group, doing) → row */
+	struct fgt_id_map reasons; /* (row, wait) → index into samples */
+	uint64_t *samples; /* of each reason */
+	size_t row_capacity, reason_capacity;
+	uint32_t *last_threads; /* of each row, index + 1 */
+	size_t thread_capacity;
+};
+
+static int find_row(struct wait_tally *tally, uint32_t thread, uint32_t doing,
+		    uint32_t *ret_row)
+{
+	struct fgt_summary_waits *waits = tally->waits;
+	uint32_t group = waits->doings->thread_groups[thread];
+	uint32_t known = tally->rows.count;
+	int r = fgt_id_map_add(&tally->rows, (uint64_t)group << 32 | doing,
+			       ret_row);
+
+	if (r < 0 || tally->rows.count == known)
+		return r;
+	r = FGT_ARRAY_RESERVE(waits->rows, known + 1, tally->row_capacity);
+	if (r == 0)
+		r = FGT_ARRAY_RESERVE(tally->last_threads, known + 1,
+				      tally->thread_capacity);
+	if (r < 0)
+		return r;
+	waits->rows[known] = (struct fgt_wait_row){ .group = group,
+						    .doing = doing,
+						    .thread = thread };
+	tally->last_threads[known] = 0;
+	waits->row_count = known + 1;
+	return 0;
+}
+
+/* Which reason is the most frequent one. */
+static int count_reason(struct wait_tally *tally, uint32_t row_number,
+			uint32_t wait, uint64_t samples)
+{
+	struct fgt_wait_row *row = &tally->waits->rows[row_number];
+	const struct fgt_slice_wait *all = tally->waits->slice->waits;
+	uint32_t known = tally->reasons.count, id;
+	int r = fgt_id_map_add(&tally->reasons,
+			       (uint64_t)row_number << 32 | wait, &id);
+
+	if (r == 0 && tally->reasons.count > known) {
+		r = FGT_ARRAY_RESERVE(tally->samples, id + 1,
+				      tally->reason_capacity);
+		if (r == 0)
+			tally->samples[id] = 0;
+	}
+	if (r < 0)
+		return r;
+	if (row->wait && row->wait != wait &&
+	    all[row->wait - 1].owner_tid != all[wait - 1].owner_tid)
+		row->is_mixed = true;
+	tally->samples[id] += samples;
+	if (tally->samples[id] > row->wait_samples) {
+		row->wait = wait;
+		row->wait_samples = tally->samples[id];
+	}
+	return 0;
+}
+
+static int count_run(struct wait_tally *tally, uint32_t thread, uint32_t number)
+{
+	struct fgt_summary_waits *waits = tally->waits;
+	const struct fgt_run *run = &waits->slice->runs[number];
+	uint64_t samples;
+	uint32_t row;
+	int r;
+
+	if (!fgt_state_is_blocked(run->state))
+		return 0;
+	r = find_row(tally, thread, waits->doings->run_doings[number], &row);
+	if (r < 0)
+		return r;
+	samples =
+		fgt_pace_weight(waits->slice, run->first_tick, run->tick_count);
+	waits->samples += samples;
+	waits->rows[row].samples += samples;
+	if (tally->last_threads[row] != thread + 1)
+		waits->rows[row].threads++;
+	tally->last_threads[row] = thread + 1;
+	return run->wait ? count_reason(tally, row, run->wait, samples) : 0;
+}
+
+static int by_samples(const void *left, const void *right)
+{
+	const struct fgt_wait_row *a = left, *b = right;
+
+	if (a->samples != b->samples)
+		return a->samples < b->samples ? 1 : -1;
+	return (a->doing > b->doing) - (a->doing < b->doing);
+}
+
+static int count_all(struct wait_tally *tally)
+{
+	struct fgt_summary_waits *waits = tally->waits;
+	const uint32_t *first = waits->doings->thread_runs;
+	int r = 0;
+
+	for (uint32_t thread = 0; thread < waits->slice->thread_count; thread++)
+		for (uint32_t i = first[thread]; i < first[thread + 1] && !r;
+		     i++)
+			r = count_run(tally, thread, i);
+	FGT_ARRAY_SORT(waits->rows, waits->row_count, by_samples);
+	return r;
+}
+
+int fgt_summary_waits_new(const struct fgt_ring_slice *slice,
+			  struct fgt_summary_waits **ret_waits)
+{
+	FGT_AUTO(fgt_summary_waits_free)
+	struct fgt_summary_waits *waits = calloc(1, sizeof(*waits));
+	struct wait_tally tally = { .waits = waits };
+	int r;
+
+	if (!waits)
+		return -ENOMEM;
+	waits->slice = slice;
+	r = fgt_doings_new(slice, &waits->doings);
+	if (r == 0)
+		r = count_all(&tally);
+	fgt_id_map_done(&tally.rows);
+	fgt_id_map_done(&tally.reasons);
+	free(tally.samples);
+	free(tally.last_threads);
+	if (r == 0)
+		*ret_waits = FGT_TAKE(waits);
+	return r;
+}
+
+void fgt_summary_waits_free(struct fgt_summary_waits *waits)
+{
+	if (!waits)
+		return;
+	fgt_doings_free(waits->doings);
+	free(waits->rows);
+	free(waits);
+}
+
+/* ---- Words ----------------------------------------------------------------- */
+
+void fgt_summary_waits_threads(const struct fgt_summary_waits *waits,
+			       const struct fgt_wait_row *row,
+			       struct fgt_words *ret_words)
+{
+	const struct fgt_ring_slice *slice = waits->slice;
+	const char *name =
+		fgt_slice_string(slice, slice->threads[row->thread].name);
+	char pattern[FGT_GROUP_NAME_MAX];
+
+	*ret_words = (struct fgt_words){ .len = 0 };
+	if (row->threads == 1)
+		fgt_words_add(ret_words, "%s", name);
+	else
+		fgt_words_add(ret_words, "%s (%u)",
+			      fgt_group_pattern(name, pattern), row->threads);
+}
+
+/* Six threads that each read from another socket read from no certain one. A
+ * lock is the same for all of a row. */
+static bool is_clear(const struct fgt_wait_row *row, uint32_t kind)
+{
+	return kind == FGT_WAIT_MUTEX || kind == FGT_WAIT_RWLOCK ||
+	       kind == FGT_WAIT_PI_LOCK ||
+	       fgt_percent(row->wait_samples, row->samples) >= CLEAR_PERCENT;
+}
+
+void fgt_summary_waits_words(const struct fgt_summary_waits *waits,
+			     const struct fgt_wait_row *row,
+			     struct fgt_words *ret_words)
+{
+	struct fgt_doing doing = waits->doings->doings[row->doing];
+
+	doing.wait = is_clear(row, doing.kind) ? row->wait : 0;
+	*ret_words = (struct fgt_words){ .len = 0 };
+	fgt_words_add_doing(ret_words, waits->slice, &doing);
+	if (row->is_mixed && doing.wait)
+		fgt_words_add(ret_words, ", and others");
+}
+
+void fgt_summary_waits_print_line(const struct fgt_summary_waits *waits,
+				  FILE *file)
+{
+	const struct fgt_wait_row *row = waits->rows;
+	struct fgt_words threads, words;
+
+	if (!waits->row_count)
+		return;
+	fgt_summary_waits_threads(waits, row, &threads);
+	fgt_summary_waits_words(waits, row, &words);
+	fprintf(file, "longest wait (%.0f %% of all): ",
+		fgt_percent(row->samples, waits->samples));
+	fgt_print_text(file, threads.text, WORDS_COLUMNS);
+	fputs(": ", file);
+	fgt_print_text(file, words.text, WORDS_COLUMNS);
+	fputc('\n', file);
+}
+
+void fgt_summary_waits_print(const struct fgt_summary_waits *waits,
+			     uint32_t top, FILE *file)
+{
+	struct fgt_words threads, words;
+
+	if (!waits->row_count)
+		return;
+	fprintf(file,
+		"\nlongest waits: share of the %" PRIu64 " blocked samples\n"
+		"          threads                in\n",
+		waits->samples);
+	for (uint32_t i = 0; i < waits->row_count && i < top; i++) {
+		const struct fgt_wait_row *row = &waits->rows[i];
+
+		fgt_summary_waits_threads(waits, row, &threads);
+		fgt_summary_waits_words(waits, row, &words);
+		fprintf(file, "%6.1f %%  ",
+			fgt_percent(row->samples, waits->samples));
+		fgt_print_padded(file, threads.text, THREADS_COLUMNS);
+		fputc(' ', file);
+		fgt_print_text(file, words.text, WORDS_COLUMNS);
+		fputc('\n', file);
+	}
+}
+
+void fgt_summary_waits_put(const struct fgt_summary_waits *waits, uint32_t top,
+			   struct fgt_json *json)
+{
+	const struct fgt_ring_slice *slice = waits->slice;
+	struct fgt_words threads, words;
+
+	fgt_json_begin_array(json, "waits");
+	for (uint32_t i = 0; i < waits->row_count && i < top; i++) {
+		const struct fgt_wait_row *row = &waits->rows[i];
+		const struct fgt_doing *doing =
+			&waits->doings->doings[row->doing];
+
+		fgt_summary_waits_threads(waits, row, &threads);
+		fgt_summary_waits_words(waits, row, &words);
+		fgt_json_begin_object(json, NULL);
+		fgt_json_put_string(json, "threads", threads.text);
+		fgt_json_put_uint(json, "thread_count", row->threads);
+		fgt_json_put_uint(json, "samples", row->samples);
+		fgt_json_put_string(
+			json, "function",
+			fgt_slice_string(slice, doing->place.function));
+		fgt_json_put_string(json, "call",
+				    fgt_slice_string(slice, doing->place.call));
+		fgt_json_put_string(json, "state",
+				    fgt_slice_state_name(slice, doing->state));
+		fgt_json_put_string(json, "kind", fgt_words_kind(doing->kind));
+		fgt_json_put_string(json, "text", words.text);
+		fgt_json_end_object(json);
+	}
+	fgt_json_end_array(json);
+}

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What threads waited for, as the summary of a slice has it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+/* cmocka needs the four above first */
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/cli/output/summary.h"
+#include "tests/unit/ringbuf/slice_fixture.h"
+
+#define TICKS 100
+
+static void name_object(struct fgt_ring_slice *slice,
+			struct fgt_slice_wait *wait, const char *object)
+{
+	wait->address = 0x1000;
+	assert_int_equal(fgt_strings_intern(&slice->strings, object,
+					    strlen(object), &wait->object),
+			 0);
+}
+
+/* Three workers wait for a lock that two threads hold one after the other. */
+static struct fgt_ring_slice *convoy(void)
+{
+	struct fgt_ring_slice *slice = fixture_new(TICKS);
+	uint32_t waits = fixture_stack(
+		slice, "libc.so.6!start_thread;serve;lookup;"
+		       "libc.so.6!pthread_mutex_lock;libc.so.6!futex_wait");
+	uint32_t sleeps = fixture_stack(slice, "libc.so.6!start_thread;tend;"
+					       "libc.so.6!epoll_wait");
+	struct fgt_slice_wait *wait;
+	char name[32];
+
+	for (int32_t i = 0; i < 3; i++) {
+		snprintf(name, sizeof(name), "worker-%d", i);
+		fixture_thread(slice, 10 + i, name);
+	}
+	fixture_thread(slice, 20, "maint");
+	fixture_thread(slice, 21, "flusher");
+	for (uint32_t thread = 0; thread < 3; thread++) {
+		fixture_run(slice, thread, 0, 70, waits, FIXTURE_FUTEX);
+		wait = fixture_wait(slice, FGT_WAIT_MUTEX, 20, "");
+		name_object(slice, wait, "g_lock");
+		fixture_run(slice, thread, 70, 30, waits, FIXTURE_FUTEX);
+		wait = fixture_wait(slice, FGT_WAIT_MUTEX, 21, "");
+		name_object(slice, wait, "g_lock");
+	}
+	fixture_run(slice, 3, 0, TICKS, sleeps, FIXTURE_EPOLL);
+	fixture_wait(slice, FGT_WAIT_EVENTS, 0, "");
+	fixture_run(slice, 4, 0, 50, sleeps, FIXTURE_EPOLL);
+	fixture_wait(slice, FGT_WAIT_EVENTS, 0, "");
+	return slice;
+}
+
+static void waits_are_summed_by_threads_and_lock(void **state)
+{
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = convoy();
+	FGT_AUTO(fgt_summary_waits_free) struct fgt_summary_waits *waits = NULL;
+	struct fgt_words words;
+
+	(void)state;
+	assert_int_equal(fgt_summary_waits_new(slice, &waits), 0);
+	assert_int_equal(waits->samples, 3 * TICKS + TICKS + 50);
+	assert_int_equal(waits->row_count, 3);
+	assert_int_equal(waits->rows[0].samples, 3 * TICKS);
+	assert_int_equal(waits->rows[0].threads, 3);
+	fgt_summary_waits_threads(waits, &waits->rows[0], &words);
+	assert_string_equal(words.text, "worker-* (3)");
+	/* The holder for most of the time, and that there are others. */
+	fgt_summary_waits_words(waits, &waits->rows[0], &words);
+	assert_string_equal(words.text,
+			    "lookup → pthread_mutex_lock: mutex g_lock, held "
+			    "by maint (tid 20), and others");
+	fgt_summary_waits_threads(waits, &waits->rows[1], &words);
+	assert_string_equal(words.text, "maint");
+}
+
+static char *print(const struct fgt_ring_slice *slice,
+		   const struct fgt_summary *summary)
+{
+	char *text = NULL;
+	size_t len;
+	FILE *file = open_memstream(&text, &len);
+
+	assert_non_null(file);
+	fgt_summary_print_line(slice, summary, file);
+	fgt_summary_print_tables(summary, 2, file);
+	fclose(file);
+	return text;
+}
+
+static void summary_has_waits_where_nothing_ran(void **state)
+{
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = convoy();
+	FGT_AUTO(fgt_summary_free) struct fgt_summary *summary = NULL;
+	char *text;
+
+	(void)state;
+	assert_int_equal(fgt_summary_new(slice, &summary), 0);
+	text = print(slice, summary);
+	assert_non_null(strstr(text, "longest wait (67 % of all): worker-* "
+				     "(3): lookup → pthread_mutex_lock"));
+	assert_non_null(strstr(text, "share of the 450 blocked samples"));
+	assert_non_null(strstr(text, "  22.2 %  maint "));
+	assert_null(strstr(text, "  11.1 %  flusher ")); /* the third */
+	free(text);
+}
+
+static void one_function_of_libc_is_one_row(void **state)
+{
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *slice = fixture_new(TICKS);
+	FGT_AUTO(fgt_summary_free) struct fgt_summary *summary = NULL;
+	uint32_t thread = fixture_thread(slice, 1, "t");
+
+	(void)state;
+	fixture_run(slice, thread, 0, 60,
+		    fixture_stack(slice, "_start;main;libc.so.6!write"),
+		    FGT_STATE_RUNNING);
+	fixture_run(
+		slice, thread, 60, 40,
+		fixture_stack(slice, "_start;main;libc.so.6!__GI___libc_write"),
+		FGT_STATE_RUNNING);
+	assert_int_equal(fgt_summary_new(slice, &summary), 0);
+	assert_int_equal(summary->function_count, 2);
+	assert_string_equal(summary->functions[0].name, "write");
+	assert_int_equal(summary->functions[0].self, TICKS);
+	assert_string_equal(summary->functions[1].name, "main");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(waits_are_summed_by_threads_and_lock),
+		cmocka_unit_test(summary_has_waits_where_nothing_ran),
+		cmocka_unit_test(one_function_of_libc_is_one_row),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
