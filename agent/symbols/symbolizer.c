@@ -160,10 +160,13 @@ static bool may_be_jit(const char *path)
 	return !path[0];
 }
 
-/* image+0xoffset with the reason, or a JIT's name. Lock held. */
-static int name_by_offset(struct fgt_resolver *resolver,
-			  const struct frame_job *job,
-			  enum fgt_symbol_reason reason)
+/*
+ * image!0xstart of the function, if start is not 0, so that all its addresses
+ * have one name; else image+0xoffset; or a JIT's name. Lock held.
+ */
+static int name_by_place(struct fgt_resolver *resolver,
+			 const struct frame_job *job,
+			 enum fgt_symbol_reason reason, uint64_t start)
 {
 	const struct fgt_ring_slice *slice = resolver->slice;
 	const struct fgt_slice_image *image = &slice->images[job->image - 1];
@@ -180,13 +183,13 @@ static int name_by_offset(struct fgt_resolver *resolver,
 			return set_plain(resolver, job->frame, name,
 					 FGT_SYMBOL_FOUND);
 	}
-	snprintf(text, sizeof(text), "%.*s+0x%" PRIx64, FGT_IMAGE_PATH_MAX,
-		 base[0] ? base : "[anon]",
-		 slice->frames[job->frame].frame.address);
+	snprintf(text, sizeof(text), "%.*s%c0x%" PRIx64, FGT_IMAGE_PATH_MAX,
+		 base[0] ? base : "[anon]", start ? '!' : '+',
+		 start ? start : slice->frames[job->frame].frame.address);
 	return set_plain(resolver, job->frame, text, reason);
 }
 
-/* Names a frame from the cache, or by its offset. */
+/* Names a frame from the cache, or by its place in the image. */
 static int name_frame(struct fgt_resolver *resolver,
 		      const struct fgt_name_image *image,
 		      const struct frame_job *job,
@@ -198,9 +201,10 @@ static int name_frame(struct fgt_resolver *resolver,
 
 	if (!fgt_name_image_find(image, job->address, &pack, &len) ||
 	    fgt_names_unpack(pack, len, &names))
-		return name_by_offset(resolver, job, reason);
+		return name_by_place(resolver, job, reason, 0);
 	if (!names.count)
-		return name_by_offset(resolver, job, FGT_SYMBOL_STRIPPED);
+		return name_by_place(resolver, job, FGT_SYMBOL_STRIPPED,
+				     names.start);
 	return fgt_slice_add_symbols(resolver->slice, job->frame, names.symbols,
 				     names.count);
 }

@@ -48,7 +48,8 @@ FGT_DEFINE_AUTO(struct fgt_symbolizer *, fgt_symbolizer_free);
 
 /*
  * Resolves every frame of the slice that has no symbols yet. A frame without a
- * name becomes image+0xoffset with a reason; markers get their name; afterwards
+ * name becomes image!0xstart, the ELF address at which its function begins by
+ * the unwind rules, or image+0xoffset, with a reason; markers get their name; afterwards
  * every frame has symbols. Addresses of waits get a name, too: the object that
  * covers them ("g_lock+0x8"), image+0xoffset, or while it lives "heap" and "stack
  * of thread N"; sockets get where they lead (sockets.h). Waits for helpers at most wait_max_ms in all: frames

@@ -50,7 +50,8 @@ enum fgt_symbol_reason {
 };
 
 struct fgt_symbol {
-	uint32_t function; /* string id, demangled; image+0xoffset if unknown */
+	uint32_t function; /* string id, demangled; if unknown image!0xstart of
+			    * the function, or image+0xoffset */
 	uint32_t file; /* string id, 0 if unknown */
 	uint32_t line; /* 0 if unknown */
 	uint32_t reason; /* enum fgt_symbol_reason */

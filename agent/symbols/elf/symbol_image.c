@@ -15,10 +15,12 @@
 
 #include "agent/symbols/elf/dwarf_names.h"
 #include "agent/symbols/elf/elf_symbols.h"
+#include "agent/unwind/cfi/cfi_table.h"
 
 #define DEBUGDATA_PACKED_MAX (16u << 20)
 #define DEBUGDATA_MAX	     (64u << 20)
 #define XZ_MEMORY_MAX	     (64u << 20) /* of the decoder */
+#define RULES_WHOLE_MAX	     (8u << 20) /* without a search table */
 
 struct fgt_symbol_image {
 	struct fgt_image_files files;
@@ -27,6 +29,8 @@ struct fgt_symbol_image {
 	struct fgt_elf_symbols *symbols;
 	struct fgt_elf_symbols *objects; /* NULL: not wanted yet */
 	struct fgt_dwarf_names *dwarf; /* NULL: none, or not wanted */
+	struct fgt_cfi_table *rules; /* NULL: none, or not wanted yet */
+	bool did_rules;
 	uint64_t len_bytes;
 	char text[FGT_NAMES_MAX][FGT_NAMES_TEXT_MAX + 1];
 };
@@ -241,6 +245,7 @@ void fgt_symbol_image_close(struct fgt_symbol_image *image)
 	fgt_dwarf_names_free(image->dwarf);
 	fgt_elf_symbols_free(image->symbols);
 	fgt_elf_symbols_free(image->objects);
+	fgt_cfi_table_free(image->rules);
 	elf_end(image->elf);
 	elf_end(image->debug_elf);
 	elf_end(image->alt_elf);
@@ -296,6 +301,42 @@ static int find_object(struct fgt_symbol_image *image, uint64_t address,
 	return fgt_names_pack(&names, &bytes->sink);
 }
 
+static int load_rules(struct fgt_symbol_image *image)
+{
+	struct fgt_elf_source source = { .fd = image->files.image_fd };
+	struct stat status;
+	struct fgt_elf elf;
+	int error;
+
+	image->did_rules = true;
+	if (fstat(source.fd, &status) < 0)
+		return 0;
+	source.len = (uint64_t)status.st_size;
+	if (fgt_elf_parse(&source, &elf) < 0)
+		return 0;
+	error = unless_memory(fgt_cfi_table_load(&elf, &source, RULES_WHOLE_MAX,
+						 &image->rules));
+	/* Tried again by the next question. */
+	image->did_rules = !error;
+	return error;
+}
+
+/*
+ * Where the function begins that covers the address: stripped files, too, have
+ * unwind rules for each function, with its start.
+ */
+static int find_start(struct fgt_symbol_image *image, uint64_t address,
+		      uint64_t *ret_start)
+{
+	struct fgt_cfi_rule rule;
+	int error = image->did_rules ? 0 : load_rules(image);
+
+	if (!error && image->rules &&
+	    fgt_cfi_table_find(image->rules, address, &rule) == 0)
+		*ret_start = rule.start;
+	return error;
+}
+
 static int find(struct fgt_symbol_image *image, uint64_t address,
 		enum fgt_demangle mode, uint64_t deadline_ns,
 		struct fgt_memory_sink *bytes)
@@ -304,6 +345,7 @@ static int find(struct fgt_symbol_image *image, uint64_t address,
 	struct fgt_dwarf_call calls[FGT_NAMES_MAX];
 	struct fgt_names names = { 0 };
 	size_t count = 0;
+	int error = 0;
 
 	if (!symbol && fgt_elf_is_data(image->elf, address))
 		return find_object(image, address, mode, bytes);
@@ -321,7 +363,9 @@ static int find(struct fgt_symbol_image *image, uint64_t address,
 			 &calls[count - 1], mode, &names);
 	else
 		add_name(image, symbol, NULL, mode, &names);
-	return fgt_names_pack(&names, &bytes->sink);
+	if (!names.count)
+		error = find_start(image, address, &names.start);
+	return error ? error : fgt_names_pack(&names, &bytes->sink);
 }
 
 int fgt_symbol_image_find(struct fgt_symbol_image *image,

@@ -28,7 +28,8 @@ uint64_t fgt_symbol_image_count_bytes(const struct fgt_symbol_image *image);
 
 /*
  * Appends for each address a length (4 bytes) and its packed names (names.h);
- * of data: the object and the offset in it, "g_lock+0x8", if it covers it.
+ * of data: the object and the offset in it, "g_lock+0x8", if it covers it; of
+ * a function without a name its start, by the image's unwind rules.
  * DWARF is left out once deadline_ns (CLOCK_MONOTONIC) is over. -ENOMEM,
  * -EFBIG.
  *

@@ -4,8 +4,9 @@
  * its helper; must not trust packed bytes.
  *
  * A pack: count (1 byte), then for each symbol line (4), length of function
- * and of file (2 each), both texts with their NUL. Host byte order: a pack
- * never leaves the machine.
+ * and of file (2 each), both texts with their NUL. Of a function that has no
+ * name, but a start: count 0, and the start (8). Host byte order: a pack never
+ * leaves the machine.
  */
 #include "agent/symbols/names/names.h"
 
@@ -29,6 +30,9 @@ int fgt_names_pack(const struct fgt_names *names, const struct fgt_sink *sink)
 	uint8_t count = (uint8_t)names->count;
 	int error = fgt_sink_write(sink, &count, 1);
 
+	if (!error && !count && names->start)
+		error = fgt_sink_write(sink, &names->start,
+				       sizeof(names->start));
 	for (size_t i = 0; i < count && !error; i++) {
 		const struct fgt_symbol_text *symbol = &names->symbols[i];
 		const char *file = symbol->file ? symbol->file : "";
@@ -70,6 +74,12 @@ int fgt_names_unpack(const uint8_t *packed, size_t len,
 
 	if (!len || packed[0] > FGT_NAMES_MAX)
 		return -EBADMSG;
+	ret_names->start = 0;
+	if (!packed[0] && len == position + sizeof(ret_names->start)) {
+		memcpy(&ret_names->start, packed + position,
+		       sizeof(ret_names->start));
+		position = len;
+	}
 	for (size_t i = 0; i < packed[0]; i++) {
 		struct fgt_symbol_text *symbol = &ret_names->symbols[i];
 		struct pack_head head;

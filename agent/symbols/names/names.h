@@ -17,6 +17,8 @@
 /* Innermost inlined call first, the real function last; 0: no name. */
 struct fgt_names {
 	size_t count;
+	uint64_t start; /* where a function without a name begins: an ELF
+			 * address, 0: not known, or count > 0 */
 	struct fgt_symbol_text symbols[FGT_NAMES_MAX];
 };
 

@@ -20,6 +20,7 @@
 #include "agent/symbols/names/name_cache.h"
 #include "agent/symbols/names/names.h"
 #include "agent/symbols/symbolizer.h"
+#include "tests/unit/symbols/symbols_kit.h"
 
 static uint64_t inlined_address, plain_address;
 
@@ -151,6 +152,28 @@ static void expect_chain_in(const char *variant, const char *debug_dir)
 	fgt_ring_slice_free(slice);
 }
 
+/* All addresses of a function have the name of its start. */
+static void expect_start(const char *variant)
+{
+	uint64_t start =
+		kit_address_of(FGT_PROGRAMS "/symbols-inlines", "outermost");
+	const uint64_t addresses[] = { inlined_address, start + 1 };
+	struct fgt_ring_slice *slice =
+		resolve(variant, "/nowhere", addresses, 2);
+	const struct fgt_symbol *symbol;
+	char expected[128];
+
+	assert_true(start + 1 < inlined_address);
+	snprintf(expected, sizeof(expected), "%s!0x%lx",
+		 strrchr(variant, '/') ? strrchr(variant, '/') + 1 : variant,
+		 (unsigned long)start);
+	for (uint32_t i = 0; i < 2; i++) {
+		assert_string_equal(symbol_of(slice, i, 0, &symbol), expected);
+		assert_int_equal(symbol->reason, FGT_SYMBOL_STRIPPED);
+	}
+	fgt_ring_slice_free(slice);
+}
+
 static void expect_nothing(const char *variant, const char *debug_dir,
 			   enum fgt_symbol_reason reason)
 {
@@ -189,7 +212,7 @@ static void debug_file_is_found_by_link_and_checksum(void **state)
 static void debug_file_with_a_wrong_checksum_is_not_taken(void **state)
 {
 	(void)state;
-	expect_nothing("wrong/linked", "/nowhere", FGT_SYMBOL_STRIPPED);
+	expect_start("wrong/linked");
 }
 
 static void minidebuginfo_gives_functions(void **state)
@@ -201,13 +224,13 @@ static void minidebuginfo_gives_functions(void **state)
 static void bomb_in_minidebuginfo_is_ignored(void **state)
 {
 	(void)state;
-	expect_nothing("bomb", "/nowhere", FGT_SYMBOL_STRIPPED);
+	expect_start("bomb");
 }
 
-static void a_stripped_file_gives_image_and_offset(void **state)
+static void function_of_a_stripped_file_is_named_by_its_start(void **state)
 {
 	(void)state;
-	expect_nothing("stripped", "/nowhere", FGT_SYMBOL_STRIPPED);
+	expect_start("stripped");
 }
 
 static void missing_file_gets_its_reason(void **state)
@@ -280,9 +303,29 @@ static void pack_is_accepted_only_if_whole(void **state)
 		memcpy(cut, bytes.bytes, len);
 		assert_int_equal(fgt_names_unpack(cut, len, &back), -EBADMSG);
 	}
+	bytes.bytes[0] = 0;
+	assert_int_equal(fgt_names_unpack(bytes.bytes, 5, &back), -EBADMSG);
 	bytes.bytes[0] = FGT_NAMES_MAX + 1;
 	assert_int_equal(fgt_names_unpack(bytes.bytes, bytes.len_bytes, &back),
 			 -EBADMSG);
+	fgt_memory_sink_done(&bytes);
+}
+
+static void pack_without_a_name_has_the_start_of_the_function(void **state)
+{
+	const struct fgt_names names = { .start = 0x4b000 };
+	struct fgt_memory_sink bytes;
+	struct fgt_names back;
+
+	(void)state;
+	fgt_memory_sink_init(&bytes, 4096);
+	assert_int_equal(fgt_names_pack(&names, &bytes.sink), 0);
+	assert_int_equal(fgt_names_unpack(bytes.bytes, bytes.len_bytes, &back),
+			 0);
+	assert_int_equal(back.count, 0);
+	assert_int_equal(back.start, 0x4b000);
+	assert_int_equal(fgt_names_unpack(bytes.bytes, 1, &back), 0);
+	assert_int_equal(back.start, 0);
 	fgt_memory_sink_done(&bytes);
 }
 
@@ -336,11 +379,14 @@ int main(void)
 		cmocka_unit_test(debug_file_with_a_wrong_checksum_is_not_taken),
 		cmocka_unit_test(minidebuginfo_gives_functions),
 		cmocka_unit_test(bomb_in_minidebuginfo_is_ignored),
-		cmocka_unit_test(a_stripped_file_gives_image_and_offset),
+		cmocka_unit_test(
+			function_of_a_stripped_file_is_named_by_its_start),
 		cmocka_unit_test(missing_file_gets_its_reason),
 		cmocka_unit_test(another_file_at_the_path_is_not_taken),
 		cmocka_unit_test(a_second_slice_is_answered_from_the_cache),
 		cmocka_unit_test(pack_is_accepted_only_if_whole),
+		cmocka_unit_test(
+			pack_without_a_name_has_the_start_of_the_function),
 	};
 
 	return cmocka_run_group_tests(tests, ask_the_program, NULL);
