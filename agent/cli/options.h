@@ -15,7 +15,7 @@
 #include "agent/cli/verb.h"
 #include "ringbuf/base/why.h"
 
-#define FGT_OPTIONS_MAX 24 /* flags of one verb */
+#define FGT_OPTIONS_MAX 32 /* flags of one verb */
 
 struct fgt_option {
 	const char *name; /* long form without the dashes */

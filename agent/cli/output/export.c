@@ -66,6 +66,17 @@ static int plan_file(const struct fgt_arguments *arguments,
 	return 0;
 }
 
+struct fgt_filter fgt_export_filter(const struct fgt_arguments *arguments)
+{
+	return (struct fgt_filter){
+		.thread = fgt_options_get(arguments, "thread"),
+		.state = fgt_options_get(arguments, "state"),
+		.function = fgt_options_get(arguments, "function"),
+		.is_running = fgt_options_has(arguments, "running"),
+		.is_busy = fgt_options_has(arguments, "no-idle"),
+	};
+}
+
 int fgt_export_plan(const struct fgt_arguments *arguments,
 		    const struct fgt_config *config,
 		    struct fgt_export *ret_export, struct fgt_why *why)
@@ -79,6 +90,7 @@ int fgt_export_plan(const struct fgt_arguments *arguments,
 		.is_upload_wanted = fgt_upload_is_wanted(arguments),
 		.state_frames = config->sampling.state_frames,
 		.config = config,
+		.filter = fgt_export_filter(arguments),
 	};
 	int64_t top;
 	int r = fgt_options_get_number(arguments, "top", 1, TOP_MAX, 0, &top,
@@ -428,8 +440,8 @@ static enum fgt_exit print(const struct fgt_export *plan,
 	return fgt_finish_stdout(plan->verb);
 }
 
-enum fgt_exit fgt_export_run(const struct fgt_export *plan,
-			     const struct fgt_ring_slice *slice)
+static enum fgt_exit run(const struct fgt_export *plan,
+			 const struct fgt_ring_slice *slice)
 {
 	FGT_AUTO(fgt_summary_free) struct fgt_summary *summary = NULL;
 	struct fgt_summary_fate fate = { .path = plan->choice.path };
@@ -462,4 +474,18 @@ enum fgt_exit fgt_export_run(const struct fgt_export *plan,
 	if (written != FGT_EXIT_OK)
 		return written;
 	return sent != FGT_EXIT_OK ? sent : printed;
+}
+
+enum fgt_exit fgt_export_run(const struct fgt_export *plan,
+			     const struct fgt_ring_slice *slice)
+{
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *part = NULL;
+	struct fgt_why why = { "" };
+
+	if (!fgt_filter_is_any(&plan->filter))
+		return run(plan, slice);
+	if (fgt_filter_apply(&plan->filter, slice, &part, &why) < 0)
+		return fgt_complain(plan->verb, FGT_EXIT_FAILURE, "%s",
+				    why.text);
+	return run(plan, part);
 }

@@ -20,6 +20,21 @@
 #include "ringbuf/base/why.h"
 #include "ringbuf/slice/slice.h"
 #include "upload/deliver/dispatch.h"
+#include "upload/why/filter.h"
+
+/* Rows of a verb's table of flags: a part of a slice. */
+#define FGT_FILTER_OPTIONS                                                     \
+	{ "thread", 0, "PATTERN",                                              \
+	  "threads with such a name or number; * is any text", NULL },         \
+		{ "state", 0, "PATTERN",                                       \
+		  "samples in such a state: futex, epoll_*, blocked", NULL },  \
+		{ "function", 0, "PATTERN",                                    \
+		  "samples with such a function on the stack", NULL },         \
+		{ "running", 0, NULL,                                          \
+		  "samples of threads that ran or wanted a CPU", NULL },       \
+	{                                                                      \
+		"no-idle", 0, NULL, "no threads that never changed", NULL      \
+	}
 
 /* Rows of a verb's table of flags. */
 #define FGT_EXPORT_OPTIONS                                                        \
@@ -80,7 +95,11 @@ struct fgt_export {
 	struct fgt_destination *destination; /* of an upload */
 	const struct fgt_config *config; /* borrowed */
 	struct stat input; /* must not be the output; all 0: none */
+	struct fgt_filter filter;
 };
+
+/* The flags of FGT_FILTER_OPTIONS; borrowed. */
+struct fgt_filter fgt_export_filter(const struct fgt_arguments *arguments);
 
 /*
  * Reads the flags. A destination is looked up only if the verb has --upload and
@@ -101,7 +120,8 @@ static inline void fgt_export_done_auto(struct fgt_export *plan)
 enum fgt_exit fgt_export_check(const struct fgt_export *plan);
 
 /*
- * Writes, uploads and summarizes a slice that has its symbols; prints errors
+ * Writes, uploads and summarizes what the filter takes of a slice that has its
+ * symbols; prints errors
  * and, unless quiet, notes to stderr.
  */
 enum fgt_exit fgt_export_run(const struct fgt_export *plan,

@@ -16,6 +16,7 @@
 static const struct fgt_option options[] = {
 	FGT_RANGE_OPTIONS,
 	{ "tid", 0, "TID", "one thread only", NULL },
+	FGT_FILTER_OPTIONS,
 	FGT_EXPORT_OPTIONS,
 	FGT_EXPORT_UPLOAD_OPTIONS,
 	{ "config", 'c', "FILE",

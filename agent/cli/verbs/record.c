@@ -39,6 +39,7 @@ static const struct fgt_option options[] = {
 	{ "rate", 'r', "HZ", "ticks a second, 1 to 1000 (default: 101)", NULL },
 	{ "max-cpu", 0, "PERCENT",
 	  "of a core, for sampling; else at a lower rate (default: 2)", NULL },
+	FGT_FILTER_OPTIONS,
 	FGT_EXPORT_OPTIONS,
 	{ "config", 'c', "FILE", "configuration (rate, memory, symbols)",
 	  NULL },

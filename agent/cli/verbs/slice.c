@@ -25,6 +25,7 @@ static const struct fgt_option options[] = {
 	{ "name", 'n', "NAME", "the target's name (default: the only one)",
 	  "pid " },
 	{ "tid", 0, "TID", "one thread only", NULL },
+	FGT_FILTER_OPTIONS,
 	FGT_EXPORT_OPTIONS,
 	FGT_EXPORT_UPLOAD_OPTIONS,
 	{ "config", 'c', "FILE", "configuration (default: the daemon's)",

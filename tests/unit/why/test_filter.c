@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Parts of a slice: threads, states, functions. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+/* cmocka needs the four above first */
+#include <cmocka.h>
+
+#include <errno.h>
+#include <string.h>
+
+#include "tests/unit/ringbuf/slice_fixture.h"
+#include "upload/why/filter.h"
+
+#define TICKS 100
+
+/* worker-1 and worker-2 work and wait, idle waits all the time. */
+static struct fgt_ring_slice *sample(void)
+{
+	struct fgt_ring_slice *slice = fixture_new(TICKS);
+	uint32_t work = fixture_stack(slice, "main;serve;work");
+	uint32_t wait = fixture_stack(slice, "main;serve;futex_wait");
+	uint32_t idle = fixture_stack(slice, "main;tend;epoll_wait");
+
+	fixture_thread(slice, 1, "worker-1");
+	fixture_thread(slice, 2, "worker-2");
+	fixture_thread(slice, 3, "idle");
+	for (uint32_t thread = 0; thread < 2; thread++) {
+		fixture_run(slice, thread, 0, 40, work, FGT_STATE_RUNNING);
+		fixture_run(slice, thread, 40, 10, work, FGT_STATE_RUNNABLE);
+		fixture_run(slice, thread, 50, 50, wait, FIXTURE_FUTEX);
+		fixture_wait(slice, FGT_WAIT_MUTEX, 3, "");
+	}
+	fixture_run(slice, 2, 0, TICKS, idle, FIXTURE_EPOLL);
+	fixture_edge(slice, 0, 50, 0, 500);
+	assert_true(fgt_slice_is_valid(slice));
+	return slice;
+}
+
+/* Samples that pass; 0: none. */
+static uint32_t count(const struct fgt_filter *filter)
+{
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = sample();
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *part = NULL;
+	struct fgt_why why = { "" };
+	uint32_t samples = 0;
+	int r = fgt_filter_apply(filter, slice, &part, &why);
+
+	if (r == -ENODATA) {
+		assert_true(strlen(why.text) > 0);
+		return 0;
+	}
+	assert_int_equal(r, 0);
+	assert_true(fgt_slice_is_valid(part));
+	assert_int_equal(part->tick_count, TICKS);
+	for (uint32_t i = 0; i < part->run_count; i++)
+		samples += part->runs[i].tick_count;
+	return samples;
+}
+
+static void samples_pass_by_thread_state_and_function(void **state)
+{
+	(void)state;
+	assert_false(fgt_filter_is_any(&(struct fgt_filter){ 0 }));
+	assert_int_equal(count(&(struct fgt_filter){ .thread = "worker-*" }),
+			 200);
+	assert_int_equal(count(&(struct fgt_filter){ .thread = "3" }), 100);
+	assert_int_equal(count(&(struct fgt_filter){ .state = "fut*" }), 100);
+	assert_int_equal(count(&(struct fgt_filter){ .state = "blocked" }),
+			 200);
+	assert_int_equal(count(&(struct fgt_filter){ .function = "serve" }),
+			 200);
+	assert_int_equal(count(&(struct fgt_filter){ .function = "*wait*" }),
+			 200);
+	assert_int_equal(count(&(struct fgt_filter){ .is_running = true }),
+			 100);
+	assert_int_equal(count(&(struct fgt_filter){ .is_busy = true }), 200);
+	assert_int_equal(count(&(struct fgt_filter){ .thread = "worker-1",
+						     .state = "running",
+						     .function = "work" }),
+			 40);
+}
+
+static void empty_part_is_explained(void **state)
+{
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = sample();
+	struct fgt_ring_slice *part = NULL;
+	struct fgt_why why = { "" };
+
+	(void)state;
+	assert_int_equal(
+		fgt_filter_apply(&(struct fgt_filter){ .thread = "other" },
+				 slice, &part, &why),
+		-ENODATA);
+	assert_non_null(strstr(why.text, "worker-1, worker-2, idle"));
+	assert_int_equal(
+		fgt_filter_apply(&(struct fgt_filter){ .state = "read" }, slice,
+				 &part, &why),
+		-ENODATA);
+	assert_non_null(strstr(why.text, "futex"));
+	assert_int_equal(count(&(struct fgt_filter){ .function = "none" }), 0);
+	assert_null(part);
+}
+
+/* Context switches of a whole thread are its own; of a part they are not. */
+static void edges_stay_with_whole_threads(void **state)
+{
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = sample();
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *thread = NULL;
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *running = NULL;
+	struct fgt_why why = { "" };
+
+	(void)state;
+	assert_int_equal(
+		fgt_filter_apply(&(struct fgt_filter){ .thread = "worker-1" },
+				 slice, &thread, &why),
+		0);
+	assert_int_equal(thread->edge_count, 1);
+	assert_int_equal(
+		fgt_filter_apply(&(struct fgt_filter){ .is_running = true },
+				 slice, &running, &why),
+		0);
+	assert_int_equal(running->edge_count, 0);
+	assert_int_equal(slice->edge_count, 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(samples_pass_by_thread_state_and_function),
+		cmocka_unit_test(empty_part_is_explained),
+		cmocka_unit_test(edges_stay_with_whole_threads),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

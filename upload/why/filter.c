@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Leaves out runs of a slice. Pure.
+ */
+#include "upload/why/filter.h"
+
+#include <errno.h>
+#include <fnmatch.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ringbuf/base/array.h"
+#include "upload/why/words.h"
+
+#define NAMED_MAX 8u /* threads or states in an error */
+
+/* Of each node: does a function of it, or of its callers, match? */
+struct matches {
+	bool *nodes; /* NULL: no pattern */
+	bool *threads; /* by index: have they changed? NULL: not asked */
+};
+
+bool fgt_filter_is_any(const struct fgt_filter *filter)
+{
+	return filter->thread || filter->state || filter->function ||
+	       filter->is_running || filter->is_busy;
+}
+
+static bool is_match(const char *pattern, const char *text)
+{
+	return !pattern || fnmatch(pattern, text, 0) == 0;
+}
+
+/* ---- Functions and threads ----------------------------------------------- */
+
+static bool frame_matches(const struct fgt_ring_slice *slice, uint32_t node,
+			  const char *pattern)
+{
+	const struct fgt_slice_frame *frame =
+		&slice->frames[slice->nodes[node].frame];
+
+	for (uint32_t i = 0; i < frame->symbol_count; i++) {
+		uint32_t function =
+			slice->symbols[frame->symbol_first + i].function;
+
+		if (is_match(pattern, fgt_slice_string(slice, function)))
+			return true;
+	}
+	return false;
+}
+
+/* Parents come before their children. */
+static int match_functions(const struct fgt_ring_slice *slice,
+			   const char *pattern, struct matches *matches)
+{
+	if (!pattern)
+		return 0;
+	if (!FGT_ARRAY_NEW(matches->nodes, slice->node_count))
+		return -ENOMEM;
+	for (uint32_t i = 0; i < slice->node_count; i++) {
+		uint32_t parent = slice->nodes[i].parent;
+
+		matches->nodes[i] =
+			(parent != FGT_NODE_NONE && matches->nodes[parent]) ||
+			frame_matches(slice, i, pattern);
+	}
+	return 0;
+}
+
+/* One that was blocked at one place all the time has not. */
+static int find_changed(const struct fgt_ring_slice *slice, bool is_wanted,
+			struct matches *matches)
+{
+	const struct fgt_run *first = NULL;
+
+	if (!is_wanted)
+		return 0;
+	if (!FGT_ARRAY_NEW(matches->threads, slice->thread_count))
+		return -ENOMEM;
+	for (uint32_t i = 0; i < slice->run_count; i++) {
+		const struct fgt_run *run = &slice->runs[i];
+
+		if (!first || first->thread != run->thread)
+			first = run;
+		if (!fgt_state_is_blocked(run->state) ||
+		    run->state != first->state || run->stack != first->stack)
+			matches->threads[run->thread] = true;
+	}
+	return 0;
+}
+
+/* ---- Runs ------------------------------------------------------------------ */
+
+static bool thread_passes(const struct fgt_filter *filter,
+			  const struct fgt_slice_thread *thread,
+			  const struct fgt_ring_slice *slice)
+{
+	char number[16];
+
+	snprintf(number, sizeof(number), "%d", thread->tid);
+	return is_match(filter->thread,
+			fgt_slice_string(slice, thread->name)) ||
+	       is_match(filter->thread, number);
+}
+
+static bool state_passes(const struct fgt_filter *filter, uint32_t state,
+			 const struct fgt_ring_slice *slice)
+{
+	bool is_blocked = fgt_state_is_blocked(state);
+
+	if (filter->is_running && is_blocked)
+		return false;
+	if (filter->state && strcmp(filter->state, "blocked") == 0)
+		return is_blocked;
+	return is_match(filter->state, fgt_slice_state_name(slice, state));
+}
+
+static bool passes(const struct fgt_filter *filter,
+		   const struct matches *matches,
+		   const struct fgt_ring_slice *slice,
+		   const struct fgt_run *run)
+{
+	if (matches->threads && !matches->threads[run->thread])
+		return false;
+	if (matches->nodes &&
+	    (run->stack == FGT_NODE_NONE || !matches->nodes[run->stack]))
+		return false;
+	return thread_passes(filter, &slice->threads[run->thread], slice) &&
+	       state_passes(filter, run->state, slice);
+}
+
+static int choose_runs(const struct fgt_filter *filter,
+		       const struct fgt_ring_slice *slice,
+		       struct fgt_run **ret_runs, uint32_t *ret_count)
+{
+	struct matches matches = { .nodes = NULL };
+	struct fgt_run *runs = NULL;
+	uint32_t count = 0;
+	int r = match_functions(slice, filter->function, &matches);
+
+	if (r == 0)
+		r = find_changed(slice, filter->is_busy, &matches);
+	if (r == 0 && !FGT_ARRAY_NEW(runs, slice->run_count))
+		r = -ENOMEM;
+	for (uint32_t i = 0; r == 0 && i < slice->run_count; i++)
+		if (passes(filter, &matches, slice, &slice->runs[i]))
+			runs[count++] = slice->runs[i];
+	free(matches.nodes);
+	free(matches.threads);
+	*ret_runs = runs;
+	*ret_count = count;
+	return r;
+}
+
+/* ---- The slice ------------------------------------------------------------- */
+
+static void name_threads(const struct fgt_ring_slice *slice,
+			 struct fgt_words *words)
+{
+	for (uint32_t i = 0; i < slice->thread_count && i < NAMED_MAX; i++)
+		fgt_words_add(words, "%s%s", i ? ", " : "",
+			      fgt_slice_string(slice, slice->threads[i].name));
+	if (slice->thread_count > NAMED_MAX)
+		fgt_words_add(words, " and %u more",
+			      slice->thread_count - NAMED_MAX);
+}
+
+static void name_states(const struct fgt_ring_slice *slice,
+			struct fgt_words *words)
+{
+	for (uint32_t i = 0; i < slice->state_count && i < NAMED_MAX; i++)
+		fgt_words_add(words, "%s%s", i ? ", " : "",
+			      fgt_slice_string(slice, slice->states[i].name));
+	if (slice->state_count > NAMED_MAX)
+		fgt_words_add(words, " and %u more",
+			      slice->state_count - NAMED_MAX);
+}
+
+static int explain(const struct fgt_filter *filter,
+		   const struct fgt_ring_slice *slice, struct fgt_why *why)
+{
+	struct fgt_words words = { .len = 0 };
+
+	if (filter->thread) {
+		name_threads(slice, &words);
+		return fgt_why_set(why, -ENODATA,
+				   "no sample passes the filter: threads are "
+				   "%.300s",
+				   words.text);
+	}
+	if (filter->state || filter->is_running) {
+		name_states(slice, &words);
+		return fgt_why_set(why, -ENODATA,
+				   "no sample passes the filter: states are "
+				   "%.300s",
+				   words.text);
+	}
+	if (filter->function)
+		return fgt_why_set(why, -ENODATA,
+				   "no sample passes the filter: no stack has "
+				   "a function like '%.100s'; * stands for any "
+				   "text",
+				   filter->function);
+	return fgt_why_set(why, -ENODATA,
+			   "no sample passes the filter: no thread has changed "
+			   "its stack in this time");
+}
+
+int fgt_filter_apply(const struct fgt_filter *filter,
+		     const struct fgt_ring_slice *slice,
+		     struct fgt_ring_slice **ret_part, struct fgt_why *why)
+{
+	struct fgt_ring_slice view = *slice;
+	int r = choose_runs(filter, slice, &view.runs, &view.run_count);
+
+	/* They may belong to a run that was left out. */
+	if (filter->state || filter->function || filter->is_running)
+		view.edge_count = view.wake_count = 0;
+	if (r == 0 && view.run_count == 0)
+		r = -ENODATA;
+	if (r == 0)
+		r = fgt_slice_narrow(&view, view.tick_ns[0],
+				     view.tick_ns[view.tick_count - 1], 0,
+				     ret_part);
+	free(view.runs);
+	if (r == -ENODATA)
+		return explain(filter, slice, why);
+	if (r < 0)
+		return fgt_why_set(why, r, FGT_NO_MEMORY);
+	(*ret_part)->requested_from_ns = slice->requested_from_ns;
+	(*ret_part)->requested_to_ns = slice->requested_to_ns;
+	return 0;
+}
