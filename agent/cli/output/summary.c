@@ -344,6 +344,8 @@ int fgt_summary_new(const struct fgt_ring_slice *slice,
 		r = count_threads(slice, summary);
 	if (r == 0)
 		r = fgt_summary_waits_new(slice, &summary->waits);
+	if (r == 0)
+		r = fgt_nameless_count(slice, &summary->nameless);
 	if (r < 0)
 		return r;
 	if (slice->tick_count > 0)

@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "agent/cli/output/summary_names.h"
 #include "agent/cli/output/summary_waits.h"
 #include "ringbuf/base/owner.h"
 #include "ringbuf/slice/slice.h"
@@ -56,6 +57,7 @@ struct fgt_summary {
 	struct fgt_summary_thread *threads; /* by running, then tid */
 	uint32_t thread_count;
 	struct fgt_summary_waits *waits;
+	struct fgt_nameless nameless;
 };
 
 /* slice must have its symbols and state names. -ENOMEM. */

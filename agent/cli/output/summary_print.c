@@ -142,6 +142,7 @@ void fgt_summary_print_line(const struct fgt_ring_slice *slice,
 	if (brief[0])
 		fprintf(file, "%s\n", brief);
 	print_denied(summary, file);
+	fgt_nameless_print(&summary->nameless, summary->samples, file);
 	if (fgt_percent(summary->running, summary->samples) < QUIET_PERCENT)
 		fgt_summary_waits_print_line(summary->waits, file);
 }
@@ -307,6 +308,8 @@ static void put_slice(const struct fgt_ring_slice *slice,
 	fgt_json_put_uint(json, "running", summary->running);
 	fgt_json_put_uint(json, "runnable", summary->runnable);
 	fgt_json_put_uint(json, "complete", summary->complete);
+	fgt_json_put_uint(json, "stripped", summary->nameless.stripped);
+	fgt_json_put_uint(json, "compiled_unnamed", summary->nameless.compiled);
 }
 
 static void put_fate(const struct fgt_summary_fate *fate, struct fgt_json *json)

@@ -114,6 +114,56 @@ static void threads_are_split_into_running_and_blocked(void **state)
 	assert_int_equal(summary->threads[1].states[0].samples, 100);
 }
 
+/* Those of libc do not count. */
+static void functions_without_names_are_reported_with_the_remedy(void **state)
+{
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *slice = fixture_new(100);
+	FGT_AUTO(fgt_summary_free) struct fgt_summary *summary = NULL;
+	FGT_AUTO(free) void *bytes = NULL;
+	uint32_t thread = fixture_thread(slice, 1, "t"), node;
+	char *text = NULL;
+	size_t len;
+	FILE *file = open_memstream(&text, &len);
+
+	(void)state;
+	fixture_run(slice, thread, 0, 20,
+		    fixture_stack(slice, "app!main;libapp.so!libapp.so!0x40"),
+		    FGT_STATE_RUNNING);
+	node = fixture_stack(slice, "app!main;libc.so.6!libc.so.6!0x80");
+	fixture_run(slice, thread, 20, 70, node, FIXTURE_FUTEX);
+	fixture_run(slice, thread, 90, 10, fixture_stack(slice, "[anon]+0x1"),
+		    FGT_STATE_RUNNING);
+	for (uint32_t i = 0; i < slice->frame_count; i++) {
+		struct fgt_symbol *symbol =
+			&slice->symbols[slice->frames[i].symbol_first];
+		const char *name = fgt_slice_string(slice, symbol->function);
+
+		if (strstr(name, "!0x"))
+			symbol->reason = FGT_SYMBOL_STRIPPED;
+		if (strstr(name, "+0x"))
+			symbol->reason = FGT_SYMBOL_NO_MAP;
+	}
+	assert_int_equal(fgt_summary_new(slice, &summary), 0);
+	assert_int_equal(summary->nameless.stripped, 20);
+	assert_int_equal(summary->nameless.compiled, 10);
+	summary->nameless.compiled = 11;
+	fgt_nameless_print(&summary->nameless, summary->samples, file);
+	fclose(file);
+	bytes = text;
+	assert_non_null(strstr(text, "20 % of the samples are in functions "
+				     "without names, most of them of "));
+	assert_non_null(strstr(text, "libapp.so: install its debug package"));
+	assert_non_null(strstr(text, "11 % of the samples are in code"));
+	summary->nameless.stripped = summary->nameless.compiled = 10;
+	free(text);
+	file = open_memstream(&text, &len);
+	fgt_nameless_print(&summary->nameless, summary->samples, file);
+	fclose(file);
+	bytes = text;
+	assert_string_equal(text, "");
+}
+
 static void recursion_counts_once(void **state)
 {
 	FGT_AUTO(fgt_ring_slice_free)
@@ -402,6 +452,8 @@ int main(void)
 		cmocka_unit_test(threads_are_split_into_running_and_blocked),
 		cmocka_unit_test(
 			missing_ticks_are_reported_where_they_are_many),
+		cmocka_unit_test(
+			functions_without_names_are_reported_with_the_remedy),
 		cmocka_unit_test(recursion_counts_once),
 		cmocka_unit_test(time_beside_looks_is_called_so),
 		cmocka_unit_test(kernel_that_may_not_be_sampled_has_a_remedy),
