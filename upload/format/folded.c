@@ -5,6 +5,10 @@
  * in any thread; must not hold a line: a stack's text is written level by
  * level.
  *
+ * With holders, the stack of a thread that waits for a lock goes on, above "--",
+ * with that of the thread that holds it, from its leaf to its root, and with that
+ * thread's name: as graphs of wake-ups have them.
+ *
  * The format has two special characters. In names ';' becomes ':', and control
  * characters become spaces.
  */
@@ -44,7 +48,8 @@ struct folded {
 	uint32_t first_root;
 	struct output_part *parts; /* still to be written, the next one last */
 	size_t part_count, part_capacity;
-	uint32_t path[FGT_LEVELS_MAX + 1];
+	uint32_t path[2 * FGT_LEVELS_MAX + 4];
+	uint32_t *thread_runs; /* [thread_count + 1], with holders; else NULL */
 	struct fgt_sink_buffer out;
 };
 
@@ -110,8 +115,21 @@ static int step_down(struct folded *folded, uint32_t parent, uint32_t name,
 	return 0;
 }
 
+static int step_to_text(struct folded *folded, const char *text,
+			uint32_t *entry)
+{
+	char safe[FGT_STRING_MAX];
+	uint32_t name;
+	size_t len;
+	int r;
+
+	sanitise(text, safe, sizeof(safe), &len);
+	r = fgt_strings_intern(&folded->names, safe, len, &name);
+	return r ? r : step_down(folded, *entry, name, entry);
+}
+
 static int add_stack(struct folded *folded, uint32_t stack, uint32_t state,
-		     uint64_t ticks)
+		     uint32_t *ret_entry)
 {
 	uint32_t entry = NO_ENTRY, name;
 	int r;
@@ -125,9 +143,111 @@ static int add_stack(struct folded *folded, uint32_t stack, uint32_t state,
 		if (r)
 			return r;
 	}
-	folded->entry[entry].ticks += ticks;
+	*ret_entry = entry;
 	return 0;
 }
+
+/* ---- Holders ---------------------------------------------------------------- */
+
+static int index_runs(struct folded *folded)
+{
+	const struct fgt_ring_slice *slice = folded->slice;
+	uint32_t run = 0;
+
+	if (!FGT_ARRAY_NEW(folded->thread_runs, slice->thread_count + 1))
+		return -ENOMEM;
+	for (uint32_t thread = 0; thread < slice->thread_count; thread++) {
+		folded->thread_runs[thread] = run;
+		while (run < slice->run_count &&
+		       slice->runs[run].thread == thread)
+			run++;
+	}
+	folded->thread_runs[slice->thread_count] = run;
+	return 0;
+}
+
+/* The thread that holds what a run waits for; thread_count: none is known. */
+static uint32_t holder_of(const struct fgt_ring_slice *slice,
+			  const struct fgt_run *run)
+{
+	int32_t tid = run->wait ? slice->waits[run->wait - 1].owner_tid : 0;
+	size_t at = FGT_ARRAY_BISECT(i, slice->thread_count,
+				     slice->threads[i].tid < tid);
+
+	return tid && at < slice->thread_count && slice->threads[at].tid == tid
+		       ? (uint32_t)at
+		       : slice->thread_count;
+}
+
+/* From the waiting thread's leaf on. */
+static int add_holder(struct folded *folded, const struct fgt_run *holder,
+		      uint32_t *entry)
+{
+	const struct fgt_ring_slice *slice = folded->slice;
+	char buffer[FGT_LEVEL_NAME_MAX];
+	uint32_t name;
+	int r = step_to_text(folded, "--", entry);
+
+	fgt_levels_expand(&folded->levels, holder->stack, holder->state);
+	for (uint32_t i = 0; i < folded->levels.count && !r; i++) {
+		r = intern_name(folded, folded->levels.items[i], &name);
+		if (!r)
+			r = step_down(folded, *entry, name, entry);
+	}
+	if (r)
+		return r;
+	return step_to_text(
+		folded,
+		fgt_level_thread_name(slice, &slice->threads[holder->thread],
+				      buffer),
+		entry);
+}
+
+static int add_ticks(struct folded *folded, const struct fgt_run *run,
+		     const struct fgt_run *holder, uint32_t first, uint32_t end)
+{
+	uint32_t entry;
+	int r;
+
+	if (first >= end)
+		return 0;
+	r = add_stack(folded, run->stack, run->state, &entry);
+	if (!r && holder)
+		r = add_holder(folded, holder, &entry);
+	if (!r)
+		folded->entry[entry].ticks +=
+			fgt_pace_weight(folded->slice, first, end - first);
+	return r;
+}
+
+/* What the holder did at the ticks of that run. */
+static int add_held(struct folded *folded, const struct fgt_run *run,
+		    uint32_t thread)
+{
+	const struct fgt_ring_slice *slice = folded->slice;
+	uint32_t at = run->first_tick, end = at + run->tick_count;
+	int r = 0;
+
+	for (uint32_t i = folded->thread_runs[thread];
+	     i < folded->thread_runs[thread + 1] && at < end && !r; i++) {
+		const struct fgt_run *holder = &slice->runs[i];
+		uint32_t to = holder->first_tick + holder->tick_count;
+
+		if (to <= at || holder->first_tick >= end)
+			continue;
+		r = add_ticks(folded, run, NULL, at, holder->first_tick);
+		if (at < holder->first_tick)
+			at = holder->first_tick;
+		if (to > end)
+			to = end;
+		if (!r)
+			r = add_ticks(folded, run, holder, at, to);
+		at = to;
+	}
+	return r ? r : add_ticks(folded, run, NULL, at, end);
+}
+
+/* ---- All --------------------------------------------------------------------- */
 
 /* Sums by (stack, state) first, since expanding a stack is expensive. */
 static int add_runs(struct folded *folded, struct fgt_id_map *stacks,
@@ -140,6 +260,13 @@ static int add_runs(struct folded *folded, struct fgt_id_map *stacks,
 		const struct fgt_run *run = &slice->runs[i];
 		uint32_t id;
 
+		if (folded->thread_runs &&
+		    holder_of(slice, run) < slice->thread_count) {
+			r = add_held(folded, run, holder_of(slice, run));
+			if (r)
+				return r;
+			continue;
+		}
 		r = fgt_id_map_add(
 			stacks, (uint64_t)run->stack << 32 | run->state, &id);
 		if (r)
@@ -148,10 +275,13 @@ static int add_runs(struct folded *folded, struct fgt_id_map *stacks,
 					     run->tick_count);
 	}
 	for (uint32_t i = 0; i < stacks->count; i++) {
+		uint32_t entry;
+
 		r = add_stack(folded, (uint32_t)(stacks->keys[i] >> 32),
-			      (uint32_t)stacks->keys[i], ticks[i]);
+			      (uint32_t)stacks->keys[i], &entry);
 		if (r)
 			return r;
+		folded->entry[entry].ticks += ticks[i];
 	}
 	return 0;
 }
@@ -285,6 +415,7 @@ static void folded_free(struct folded *folded)
 	fgt_id_map_done(&folded->entries);
 	free(folded->entry);
 	free(folded->parts);
+	free(folded->thread_runs);
 	free(folded);
 }
 FGT_DEFINE_AUTO(struct folded *, folded_free);
@@ -306,6 +437,8 @@ int fgt_folded_write(const struct fgt_ring_slice *slice,
 	if (!r)
 		r = fgt_levels_init(&folded->levels, slice,
 				    options->state_frames, FGT_LEVELS_MAX);
+	if (!r && options->with_holders)
+		r = index_runs(folded);
 	if (!r)
 		r = build_tree(folded);
 	if (!r)

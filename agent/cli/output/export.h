@@ -52,6 +52,9 @@
 		  "of OTLP samples: timestamps, or sum, which Pyroscope "         \
 		  "needs",                                                        \
 		  NULL },                                                         \
+		{ "waits", 0, NULL,                                               \
+		  "folded: above a stack that waits, that of the holder",         \
+		  NULL },                                                         \
 		{ "top", 0, "N",                                                  \
 		  "print the N hottest functions and longest waits, and threads", \
 		  NULL },                                                         \
@@ -88,6 +91,7 @@
 struct fgt_export {
 	const char *verb;
 	bool is_file_wanted, is_upload_wanted, is_json, is_quiet;
+	bool with_holders; /* of locks, in folded stacks */
 	struct fgt_output_choice choice;
 	enum fgt_state_frames state_frames;
 	enum fgt_otlp_shape otlp_shape;

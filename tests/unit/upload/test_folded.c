@@ -180,6 +180,41 @@ static void slice_without_runs_is_empty(void **state)
 	assert_folded(fixture_new(3), FGT_STATE_FRAMES_ROOT, "");
 }
 
+/* The holder of a lock goes from one function to another while a thread waits. */
+static void holders_follow_those_that_wait(void **state)
+{
+	const struct fgt_format_options options = {
+		.state_frames = FGT_STATE_FRAMES_NO,
+		.with_holders = true,
+	};
+	struct fgt_ring_slice *slice = fixture_new(20);
+	struct fixture_buffer buffer;
+	struct fgt_sink sink = fixture_buffer_sink(&buffer);
+
+	(void)state;
+	fixture_thread(slice, 10, "worker");
+	fixture_thread(slice, 20, "maint");
+	fixture_run(slice, 0, 0, 20, fixture_stack(slice, "main;lookup;lock"),
+		    FIXTURE_FUTEX);
+	fixture_wait(slice, FGT_WAIT_MUTEX, 20, "");
+	fixture_run(slice, 1, 5, 10, fixture_stack(slice, "main;rebuild"),
+		    FGT_STATE_RUNNING);
+	fixture_run(slice, 1, 15, 5, fixture_stack(slice, "main;flush;write"),
+		    FGT_STATE_RUNNING);
+	assert_true(fgt_slice_is_valid(slice));
+	assert_int_equal(
+		fgt_format_write(slice, FGT_KIND_FOLDED, &options, &sink), 0);
+	assert_string_equal(
+		buffer.bytes,
+		"main;flush;write 5\n"
+		"main;lookup;lock 5\n" /* before the holder was seen */
+		"main;lookup;lock;--;rebuild;main;maint 10\n"
+		"main;lookup;lock;--;write;flush;main;maint 5\n"
+		"main;rebuild 10\n");
+	fixture_buffer_done(&buffer);
+	fgt_ring_slice_free(slice);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -190,6 +225,7 @@ int main(void)
 		cmocka_unit_test(lines_come_in_byte_order),
 		cmocka_unit_test(ticks_at_a_lowered_rate_count_for_more),
 		cmocka_unit_test(slice_without_runs_is_empty),
+		cmocka_unit_test(holders_follow_those_that_wait),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
