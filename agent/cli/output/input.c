@@ -111,3 +111,20 @@ int fgt_input_name(struct fgt_ring_slice *slice,
 	}
 	return r < 0 ? r : fgt_export_resolve(slice, config, NULL, false);
 }
+
+int fgt_input_load(const char *path, struct fgt_ring_slice **ret_slice,
+		   struct fgt_why *why)
+{
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
+	FGT_AUTO(fgt_config_free) struct fgt_config *config = NULL;
+	struct stat status;
+	int r = fgt_input_read(path, &slice, &status, why);
+
+	if (r == 0)
+		r = fgt_config_load(NULL, &config, why);
+	if (r == 0)
+		r = fgt_input_name(slice, config);
+	if (r == 0)
+		*ret_slice = FGT_TAKE(slice);
+	return r;
+}

@@ -290,3 +290,27 @@ enum fgt_exit fgt_fetch_exit(int error)
 		return fgt_exit_of(error);
 	}
 }
+
+int fgt_fetch_ring(const struct fgt_arguments *arguments,
+		   struct fgt_ring_slice **ret_slice, struct fgt_why *why)
+{
+	FGT_AUTO(fgt_channel_close) struct fgt_channel channel = { .fd = -1 };
+	char socket_path[FGT_SOCKET_PATH_SIZE];
+	struct fgt_fetch fetch = { .socket_path = socket_path };
+	bool is_clock_set;
+	int64_t pid;
+	int r = fgt_options_get_number(arguments, "pid", 1, INT32_MAX, 0, &pid,
+				       why);
+
+	if (r == 0)
+		r = fgt_fetch_socket(arguments, socket_path,
+				     sizeof(socket_path), why);
+	fetch.pid = (int32_t)pid;
+	fetch.name = fgt_options_get(arguments, "name");
+	if (r == 0)
+		r = fgt_fetch_open(socket_path, &channel, why);
+	if (r == 0)
+		r = fgt_fetch_slice(&fetch, &channel, ret_slice, &is_clock_set,
+				    why);
+	return r;
+}

@@ -61,4 +61,9 @@ int fgt_fetch_put_target(struct fgt_builder *request, const char *text,
 /* Exit status for an error of the above: no agent, not permitted, … */
 enum fgt_exit fgt_fetch_exit(int error);
 
+/* Everything that the ring of the target holds that --pid or --name chooses. The
+ * errors of fgt_fetch_open() and fgt_fetch_slice(). */
+int fgt_fetch_ring(const struct fgt_arguments *arguments,
+		   struct fgt_ring_slice **ret_slice, struct fgt_why *why);
+
 #endif

@@ -68,48 +68,6 @@ static int read_form(const struct fgt_arguments *arguments,
 			   "unknown format \"%s\": use text, md or json", name);
 }
 
-/* Everything that the target's ring holds. */
-static int fetch(const struct fgt_arguments *arguments,
-		 struct fgt_ring_slice **ret_slice, struct fgt_why *why)
-{
-	FGT_AUTO(fgt_channel_close) struct fgt_channel channel = { .fd = -1 };
-	char socket_path[FGT_SOCKET_PATH_SIZE];
-	struct fgt_fetch fetch = { .socket_path = socket_path };
-	bool is_clock_set;
-	int64_t pid;
-	int r = fgt_options_get_number(arguments, "pid", 1, INT32_MAX, 0, &pid,
-				       why);
-
-	if (r == 0)
-		r = fgt_fetch_socket(arguments, socket_path,
-				     sizeof(socket_path), why);
-	fetch.pid = (int32_t)pid;
-	fetch.name = fgt_options_get(arguments, "name");
-	if (r == 0)
-		r = fgt_fetch_open(socket_path, &channel, why);
-	if (r == 0)
-		r = fgt_fetch_slice(&fetch, &channel, ret_slice, &is_clock_set,
-				    why);
-	return r;
-}
-
-static int load(const char *path, struct fgt_ring_slice **ret_slice,
-		struct fgt_why *why)
-{
-	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
-	FGT_AUTO(fgt_config_free) struct fgt_config *config = NULL;
-	struct stat status;
-	int r = fgt_input_read(path, &slice, &status, why);
-
-	if (r == 0)
-		r = fgt_config_load(NULL, &config, why);
-	if (r == 0)
-		r = fgt_input_name(slice, config);
-	if (r == 0)
-		*ret_slice = FGT_TAKE(slice);
-	return r;
-}
-
 /* The range's ends on the slice's clock. A file's end is its now. */
 static int read_range(const struct fgt_ring_slice *slice,
 		      struct question *question, struct fgt_why *why)
@@ -241,7 +199,7 @@ static int run(const struct fgt_arguments *arguments)
 
 	fgt_now_read(&question.now);
 	if (is_file) {
-		r = load(arguments->operands[0], &slice, &why);
+		r = fgt_input_load(arguments->operands[0], &slice, &why);
 		if (r < 0)
 			return fgt_complain_why(NAME, fgt_exit_of(r), &why);
 		question.now.mono_ns = slice->tick_ns[slice->tick_count - 1];
@@ -251,7 +209,7 @@ static int run(const struct fgt_arguments *arguments)
 	if (read_question(arguments, &question, &why) < 0)
 		return fgt_complain(NAME, FGT_EXIT_USAGE, "%s", why.text);
 	if (!is_file) {
-		r = fetch(arguments, &slice, &why);
+		r = fgt_fetch_ring(arguments, &slice, &why);
 		if (r < 0)
 			return fgt_complain_why(NAME, fgt_fetch_exit(r), &why);
 	}

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fgtrace-agent diff: what grew and what shrank, from one slice to another, or
+ * from one time of a recording to another.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "agent/cli/complaint.h"
+#include "agent/cli/output/input.h"
+#include "agent/cli/output/summary.h"
+#include "agent/cli/range/range.h"
+#include "agent/cli/verbs/fetch.h"
+#include "agent/cli/verbs/verbs.h"
+#include "ringbuf/base/json.h"
+#include "upload/why/diff.h"
+
+#define LAST_NS		10000000000ull
+#define NAME		fgt_verb_diff.name
+#define TOP_DEFAULT	20
+#define TOP_MAX		100000
+#define THREADS_COLUMNS 16
+#define ROW_COLUMNS	120
+#define LEAST		0.0005 /* threads: a smaller change is none */
+
+static const struct fgt_option options[] = {
+	FGT_RANGE_OPTIONS,
+	{ "last", 0, "D", "the last 5s, 1500ms (default: 10s)", "from to " },
+	{ "against-from", 0, "T", "begin of the time to compare with", NULL },
+	{ "against-to", 0, "T", "its end (default: --from)", NULL },
+	{ "pid", 'p', "PID", "the target's process id", "name " },
+	{ "name", 'n', "NAME", "the target's name (default: the only one)",
+	  "pid " },
+	{ "top", 0, "N", "so many rows (default: 20)", NULL },
+	{ "json", 0, NULL, "print one JSON object", NULL },
+	{ "socket", 0, "PATH", "the daemon's control socket", NULL },
+	{ .name = NULL },
+};
+
+/* ---- What is compared ------------------------------------------------------ */
+
+struct pair {
+	struct fgt_ring_slice *before, *after;
+};
+
+static int cut(const struct fgt_ring_slice *slice,
+	       const struct fgt_range *range, const struct fgt_now *now,
+	       const char *what, struct fgt_ring_slice **ret_part,
+	       struct fgt_why *why)
+{
+	uint64_t from_ns, to_ns;
+	int r = fgt_range_to_mono(range, slice, now, &from_ns, &to_ns, why);
+
+	if (r < 0)
+		return r;
+	r = fgt_slice_narrow(slice, from_ns, to_ns, 0, ret_part);
+	if (r == -ENODATA)
+		return fgt_why_set(why, r,
+				   "no data in range: fewer than two ticks lie "
+				   "in %s; slice --last 60s --top 1 shows what "
+				   "is recorded",
+				   what);
+	return r < 0 ? fgt_why_set(why, r, FGT_NO_MEMORY) : 0;
+}
+
+static int read_against(const struct fgt_arguments *arguments,
+			const struct fgt_now *now,
+			const struct fgt_range *range,
+			struct fgt_range *ret_against, struct fgt_why *why)
+{
+	const char *from = fgt_options_get(arguments, "against-from");
+	const char *to = fgt_options_get(arguments, "against-to");
+	int r;
+
+	*ret_against = (struct fgt_range){ .has_from = true, .has_to = true };
+	if (!from)
+		return fgt_why_set(why, -EINVAL,
+				   "there is nothing to compare with: give two "
+				   ".fgt files, or --against-from T");
+	if (!to && !range->has_from)
+		return fgt_why_set(why, -EINVAL,
+				   "--against-to is missing: give it, or "
+				   "--from");
+	r = fgt_time_read(from, now, &ret_against->from, why);
+	if (r == 0 && to)
+		r = fgt_time_read(to, now, &ret_against->to, why);
+	else if (r == 0)
+		ret_against->to = range->from;
+	return r;
+}
+
+/* Two times of one recording. */
+static int cut_both(const struct fgt_arguments *arguments,
+		    const struct fgt_ring_slice *slice,
+		    const struct fgt_now *now, struct pair *pair,
+		    struct fgt_why *why)
+{
+	struct fgt_range range, against;
+	int r = fgt_range_read(arguments, now, LAST_NS, &range, why);
+
+	if (r == 0)
+		r = read_against(arguments, now, &range, &against, why);
+	if (r == 0)
+		r = cut(slice, &against, now, "the time to compare with",
+			&pair->before, why);
+	if (r == 0)
+		r = cut(slice, &range, now, "the range", &pair->after, why);
+	return r;
+}
+
+static int read_pair(const struct fgt_arguments *arguments, struct pair *pair,
+		     struct fgt_why *why)
+{
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
+	struct fgt_now now;
+	int r;
+
+	fgt_now_read(&now);
+	if (arguments->operand_count == 2) {
+		r = fgt_input_load(arguments->operands[0], &pair->before, why);
+		return r < 0 ? r
+			     : fgt_input_load(arguments->operands[1],
+					      &pair->after, why);
+	}
+	if (arguments->operand_count == 0) {
+		r = fgt_fetch_ring(arguments, &slice, why);
+	} else {
+		r = fgt_input_load(arguments->operands[0], &slice, why);
+		if (r == 0) {
+			now.mono_ns = slice->tick_ns[slice->tick_count - 1];
+			now.wall_ns = fgt_slice_wall_ns(slice, now.mono_ns);
+		}
+	}
+	return r < 0 ? r : cut_both(arguments, slice, &now, pair, why);
+}
+
+/* ---- The answer ------------------------------------------------------------ */
+
+static const char *text_of(const struct fgt_diff *diff, uint32_t id)
+{
+	return fgt_strings_get(&diff->strings, id);
+}
+
+static void print_row(const struct fgt_diff *diff,
+		      const struct fgt_diff_row *row)
+{
+	const char *function = text_of(diff, row->function);
+	char text[FGT_STRING_MAX];
+
+	printf("%+8.2f %8.2f %8.2f  ", fgt_diff_change(row),
+	       row->average[FGT_DIFF_BEFORE], row->average[FGT_DIFF_AFTER]);
+	fgt_print_padded(stdout, text_of(diff, row->threads), THREADS_COLUMNS);
+	snprintf(text, sizeof(text), "%s%s%s: %s",
+		 *function ? function : "[stack unknown]",
+		 row->call ? " → " : "", text_of(diff, row->call),
+		 text_of(diff, row->state));
+	putchar(' ');
+	fgt_print_text(stdout, text, ROW_COLUMNS);
+	putchar('\n');
+}
+
+static void print(const struct fgt_diff *diff, uint32_t top)
+{
+	uint32_t shown = 0;
+
+	printf("before: %.1f s, %.1f threads; after: %.1f s, %.1f threads\n",
+	       diff->seconds[FGT_DIFF_BEFORE], diff->threads[FGT_DIFF_BEFORE],
+	       diff->seconds[FGT_DIFF_AFTER], diff->threads[FGT_DIFF_AFTER]);
+	for (uint32_t i = 0; i < diff->count && shown < top; i++) {
+		double change = fgt_diff_change(&diff->rows[i]);
+
+		if (change < LEAST && change > -LEAST)
+			break;
+		if (!shown++)
+			puts("  threads at once, on average\n"
+			     "  change   before    after  threads          in");
+		print_row(diff, &diff->rows[i]);
+	}
+	if (!shown)
+		puts("nothing grew or shrank");
+}
+
+static void put_row(const struct fgt_diff *diff, const struct fgt_diff_row *row,
+		    struct fgt_json *json)
+{
+	fgt_json_begin_object(json, NULL);
+	fgt_json_put_string(json, "threads", text_of(diff, row->threads));
+	fgt_json_put_string(json, "function", text_of(diff, row->function));
+	fgt_json_put_string(json, "call", text_of(diff, row->call));
+	fgt_json_put_string(json, "state", text_of(diff, row->state));
+	fgt_json_put_double(json, "before", row->average[FGT_DIFF_BEFORE]);
+	fgt_json_put_double(json, "after", row->average[FGT_DIFF_AFTER]);
+	fgt_json_put_double(json, "change", fgt_diff_change(row));
+	fgt_json_end_object(json);
+}
+
+static int put(const struct fgt_diff *diff, uint32_t top)
+{
+	static const char *const sides[] = { "before", "after" };
+	const struct fgt_sink sink = { fgt_file_write, stdout };
+	struct fgt_json json;
+
+	fgt_json_init(&json, &sink);
+	fgt_json_begin_object(&json, NULL);
+	for (int i = 0; i < FGT_DIFF_SIDES; i++) {
+		fgt_json_begin_object(&json, sides[i]);
+		fgt_json_put_double(&json, "seconds", diff->seconds[i]);
+		fgt_json_put_double(&json, "threads", diff->threads[i]);
+		fgt_json_end_object(&json);
+	}
+	fgt_json_put_uint(&json, "row_count", diff->count);
+	fgt_json_begin_array(&json, "rows");
+	for (uint32_t i = 0; i < diff->count && i < top; i++)
+		put_row(diff, &diff->rows[i], &json);
+	fgt_json_end_array(&json);
+	fgt_json_end_object(&json);
+	fgt_json_newline(&json);
+	return fgt_json_finish(&json);
+}
+
+static int answer(const struct fgt_arguments *arguments, struct pair *pair,
+		  uint32_t top, struct fgt_why *why)
+{
+	FGT_AUTO(fgt_diff_free) struct fgt_diff *diff = NULL;
+	int r = fgt_diff_new(pair->before, pair->after, &diff);
+
+	if (r < 0)
+		return fgt_why_set(why, r, FGT_NO_MEMORY);
+	if (!fgt_options_has(arguments, "json"))
+		print(diff, top);
+	else if ((r = put(diff, top)) < 0)
+		return fgt_why_set(why, r, "cannot write the answer: %s",
+				   fgt_error_text(r));
+	return 0;
+}
+
+static int run(const struct fgt_arguments *arguments)
+{
+	struct pair pair = { NULL, NULL };
+	struct fgt_why why = { "" };
+	int64_t top;
+	int r = fgt_options_get_number(arguments, "top", 1, TOP_MAX,
+				       TOP_DEFAULT, &top, &why);
+
+	if (r < 0)
+		return fgt_complain(NAME, FGT_EXIT_USAGE, "%s", why.text);
+	r = read_pair(arguments, &pair, &why);
+	if (r == 0)
+		r = answer(arguments, &pair, (uint32_t)top, &why);
+	fgt_ring_slice_free(pair.before);
+	fgt_ring_slice_free(pair.after);
+	if (r < 0)
+		return fgt_complain_why(NAME,
+					arguments->operand_count
+						? fgt_exit_of(r)
+						: fgt_fetch_exit(r),
+					&why);
+	return (int)fgt_finish_stdout(NAME);
+}
+
+const struct fgt_verb fgt_verb_diff = {
+	.name = "diff",
+	.synopsis = "BEFORE.fgt AFTER.fgt | [--from T --to T | --last D] "
+		    "--against-from T [--against-to T] [-p PID | -n NAME | "
+		    "FILE.fgt] [--top N] [--json]",
+	.summary = "what threads did more, and less, than before",
+	.options = options,
+	.operands_max = 2,
+	.run = run,
+	.help = "Each row has how many threads did that at once, on average: "
+		"slices of any length\ncompare. Threads with similar names are "
+		"one row. For flame graphs write both as\n.folded "
+		"(difffolded.pl), for pprof as .pb.gz (go tool pprof "
+		"-base).\n\n" FGT_RANGE_TEXT "\nExamples:\n"
+		"  fgtrace-agent diff ordinary.fgt slow.fgt\n"
+		"  fgtrace-agent diff -n shop --last 2s --against-from -20s "
+		"--against-to -10s\n",
+};

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What grew and what shrank: a service while its cache is locked against the
+time before, in one ring and as two files.
+test_diff.py BUILD"""
+import json
+import os
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from kit.faults import Service  # noqa: E402
+from kit.harness import Bench, Checks  # noqa: E402
+
+BEFORE_S = 4
+checks = Checks()
+ok = checks.ok
+
+
+def lock_row(answer):
+    """The wait for the lock, which was not there before."""
+    return next((row for row in answer.get("rows", [])
+                 if row["function"] == "lookup_cache" and
+                 row["state"].startswith("futex g_cache_lock")), None)
+
+
+def check(name, result):
+    answer = json.loads(result.stdout or "{}")
+    row = lock_row(answer)
+    ok(f"{name}: exit 0", result.returncode == 0, result.stderr)
+    ok(f"{name}: the wait for the lock grew", row and row["change"] > 0.5 and
+       row["before"] < 0.2 and row["threads"] == "worker-*",
+       answer.get("rows", [])[:4])
+    ok(f"{name}: its holder is named", row and "maint" in row["state"], row)
+    ok(f"{name}: the largest change is first", answer.get("rows") and all(
+        abs(one["change"]) >= abs(two["change"]) - 1e-9 for one, two in
+        zip(answer["rows"], answer["rows"][1:])), "")
+
+
+def main():
+    bench = Bench(sys.argv[1])
+    try:
+        _, socket = bench.daemon("diff")
+        service = Service(bench, socket, "lock_convoy", BEFORE_S)
+        service.wait()
+        ask = ["--socket", socket]
+        pid = str(service.child.pid)
+        after = f"m:{service.from_ns}", f"m:{service.to_ns}"
+        before = f"m:{service.from_ns - 3 * 10**9}", f"m:{service.from_ns}"
+        check("ring", bench.run(
+            *ask, "diff", "-p", pid, "--from", after[0], "--to", after[1],
+            "--against-from", before[0], "--against-to", before[1], "--json"))
+        paths = []
+        for name, (begin, end) in (("before", before), ("after", after)):
+            paths.append(bench.path(f"{name}.fgt"))
+            bench.run(*ask, "slice", "-q", "-p", pid, "--from", begin, "--to",
+                      end, "-o", paths[-1])
+        check("files", bench.run("diff", *paths, "--json"))
+        text = bench.run("diff", *paths).stdout
+        ok("text: has the change, and both sides", "change   before    after" in
+           text and "lookup_cache → pthread_mutex_lock: futex g_cache_lock" in
+           text, text)
+        same = bench.run("diff", paths[0], paths[0]).stdout
+        ok("a slice and itself: nothing", "nothing grew or shrank" in same,
+           same)
+        alone = bench.run("diff", paths[0])
+        ok("one file alone is a mistake that names the remedy",
+           alone.returncode != 0 and "--against-from" in alone.stderr, alone)
+        empty = bench.run("diff", paths[1], "--against-from", "m:1",
+                          "--against-to", "m:2")
+        ok("a time without ticks is named", empty.returncode != 0 and
+           "the time to compare with" in empty.stderr, empty)
+        service.child.kill()
+    finally:
+        bench.close()
+    checks.finish()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sums what threads did, by names, since numbers of one slice mean nothing in
+ * another. Pure.
+ */
+#include "upload/why/diff.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ringbuf/base/array.h"
+#include "ringbuf/base/hash.h"
+#include "ringbuf/slice/pace.h"
+#include "upload/format/parts/reasons.h"
+#include "upload/why/group.h"
+#include "upload/why/place.h"
+
+/* While it is made. */
+struct comparison {
+	struct fgt_diff *diff;
+	struct fgt_id_map rows; /* (threads, function, call, state) → row */
+	/* Of the slice that is summed: (thread, stack and state) → row + 1. */
+	struct fgt_id_map known;
+	uint32_t *known_rows;
+	size_t known_capacity;
+};
+
+static int intern(struct fgt_diff *diff, const char *text, uint32_t *ret_id)
+{
+	return fgt_strings_intern(&diff->strings, text, strlen(text), ret_id);
+}
+
+static int read_row(struct fgt_diff *diff, const struct fgt_ring_slice *slice,
+		    const struct fgt_run *run, struct fgt_diff_row *ret_row)
+{
+	const struct fgt_slice_thread *thread = &slice->threads[run->thread];
+	struct fgt_place place = fgt_place_of(slice, run->stack);
+	char pattern[FGT_GROUP_NAME_MAX];
+	int r;
+
+	*ret_row = (struct fgt_diff_row){ .threads = 0 };
+	fgt_group_pattern(fgt_slice_string(slice, thread->name), pattern);
+	r = intern(diff, pattern, &ret_row->threads);
+	if (r == 0)
+		r = intern(diff, fgt_slice_string(slice, place.function),
+			   &ret_row->function);
+	if (r == 0)
+		r = intern(diff, fgt_slice_string(slice, place.call),
+			   &ret_row->call);
+	if (r == 0)
+		r = intern(diff, fgt_slice_state_name(slice, run->state),
+			   &ret_row->state);
+	return r;
+}
+
+static uint64_t key_of(const struct fgt_diff_row *row)
+{
+	const uint32_t names[] = { row->threads, row->function, row->call,
+				   row->state };
+
+	return fgt_hash_bytes((const char *)names, sizeof(names));
+}
+
+static int find_row(struct comparison *comparison,
+		    const struct fgt_ring_slice *slice,
+		    const struct fgt_run *run, uint32_t *ret_row)
+{
+	struct fgt_diff *diff = comparison->diff;
+	struct fgt_diff_row row;
+	int r = read_row(diff, slice, run, &row);
+
+	if (r == 0)
+		r = fgt_id_map_add(&comparison->rows, key_of(&row), ret_row);
+	if (r < 0 || *ret_row < diff->count)
+		return r;
+	r = FGT_ARRAY_RESERVE(diff->rows, diff->count + 1, diff->capacity);
+	if (r == 0)
+		diff->rows[diff->count++] = row;
+	return r;
+}
+
+/* Equal runs of a thread are looked up once. */
+static int row_of(struct comparison *comparison,
+		  const struct fgt_ring_slice *slice, const struct fgt_run *run,
+		  uint32_t *ret_row)
+{
+	const uint32_t what[] = { run->thread, run->stack, run->state };
+	uint32_t known = comparison->known.count, id;
+	int r = fgt_id_map_add(&comparison->known,
+			       fgt_hash_bytes((const char *)what, sizeof(what)),
+			       &id);
+
+	if (r == 0 && comparison->known.count > known) {
+		r = FGT_ARRAY_RESERVE(comparison->known_rows, id + 1,
+				      comparison->known_capacity);
+		if (r == 0)
+			r = find_row(comparison, slice, run,
+				     &comparison->known_rows[id]);
+	}
+	if (r == 0)
+		*ret_row = comparison->known_rows[id];
+	return r;
+}
+
+static int sum(struct comparison *comparison,
+	       const struct fgt_ring_slice *slice, enum fgt_diff_side side)
+{
+	struct fgt_diff *diff = comparison->diff;
+	uint64_t samples = 0;
+	uint32_t row;
+	int r = 0;
+
+	fgt_id_map_done(&comparison->known);
+	comparison->known = (struct fgt_id_map){ 0 };
+	diff->ticks[side] = fgt_pace_weight(slice, 0, slice->tick_count);
+	diff->seconds[side] = (double)(slice->tick_ns[slice->tick_count - 1] -
+				       slice->tick_ns[0]) /
+			      1e9;
+	for (uint32_t i = 0; i < slice->run_count && r == 0; i++) {
+		const struct fgt_run *run = &slice->runs[i];
+		uint64_t weight = fgt_pace_weight(slice, run->first_tick,
+						  run->tick_count);
+
+		r = row_of(comparison, slice, run, &row);
+		if (r == 0)
+			diff->rows[row].samples[side] += weight;
+		samples += weight;
+	}
+	diff->threads[side] =
+		diff->ticks[side] ? (double)samples / (double)diff->ticks[side]
+				  : 0;
+	return r;
+}
+
+/* The largest change first. */
+static int by_change(const void *left, const void *right)
+{
+	const struct fgt_diff_row *a = left, *b = right;
+	double more = fabs(fgt_diff_change(b)) - fabs(fgt_diff_change(a));
+
+	if (more != 0)
+		return more > 0 ? 1 : -1;
+	return (a->function > b->function) - (a->function < b->function);
+}
+
+static void average(struct fgt_diff *diff)
+{
+	for (uint32_t i = 0; i < diff->count; i++)
+		for (int side = 0; side < FGT_DIFF_SIDES; side++)
+			if (diff->ticks[side])
+				diff->rows[i].average[side] =
+					(double)diff->rows[i].samples[side] /
+					(double)diff->ticks[side];
+	FGT_ARRAY_SORT(diff->rows, diff->count, by_change);
+}
+
+int fgt_diff_new(struct fgt_ring_slice *before, struct fgt_ring_slice *after,
+		 struct fgt_diff **ret_diff)
+{
+	FGT_AUTO(fgt_diff_free)
+	struct fgt_diff *diff = calloc(1, sizeof(*diff));
+	struct comparison comparison = { .diff = diff };
+	int r = diff ? fgt_strings_init(&diff->strings) : -ENOMEM;
+
+	if (r == 0)
+		r = fgt_reasons_apply(before);
+	if (r == 0)
+		r = fgt_reasons_apply(after);
+	if (r == 0)
+		r = sum(&comparison, before, FGT_DIFF_BEFORE);
+	if (r == 0)
+		r = sum(&comparison, after, FGT_DIFF_AFTER);
+	fgt_id_map_done(&comparison.rows);
+	fgt_id_map_done(&comparison.known);
+	free(comparison.known_rows);
+	if (r < 0)
+		return r;
+	average(diff);
+	*ret_diff = FGT_TAKE(diff);
+	return 0;
+}
+
+void fgt_diff_free(struct fgt_diff *diff)
+{
+	if (!diff)
+		return;
+	fgt_strings_done(&diff->strings);
+	free(diff->rows);
+	free(diff);
+}
