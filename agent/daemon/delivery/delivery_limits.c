@@ -144,7 +144,8 @@ void fgt_delivery_limits_set(struct fgt_delivery_limits *limits,
 		&limits->rows[make_row(limits, address)].pauses;
 
 	for (int i = 0; i < FGT_CATEGORY_COUNT; i++)
-		pauses->until_ns[i] = until_ns;
+		if (pauses->until_ns[i] < until_ns)
+			pauses->until_ns[i] = until_ns;
 }
 
 void fgt_delivery_limits_extend(struct fgt_delivery_limits *limits,

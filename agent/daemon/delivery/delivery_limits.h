@@ -91,7 +91,7 @@ struct fgt_delivery_limits {
 	} rows[FGT_DELIVERY_LIMITS_MAX];
 };
 
-/* Until then it wants no more of anything. */
+/* Until then it wants no more of anything; pauses that end later stay. */
 void fgt_delivery_limits_set(struct fgt_delivery_limits *limits,
 			     const struct fgt_delivery_address *address,
 			     uint64_t until_ns);
