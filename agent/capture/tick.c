@@ -6,6 +6,7 @@
 
 #include <linux/perf_event.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #define SECOND_NS     1000000000u
@@ -25,6 +26,28 @@ void fgt_tick_begin(struct fgt_sampled *sampled, const struct fgt_tick *tick)
 	sampled->status.missed_ticks += tick->missed;
 	fgt_ring_tick_begin(sampled->ring, tick->mono_ns, tick->wall_ns,
 			    tick->missed);
+}
+
+static void write_wakes(struct fgt_sampled *sampled,
+			const struct fgt_thread *thread)
+{
+	struct fgt_wake_list *list = &sampled->look.wakes;
+
+	for (uint32_t i = 0; i < list->count; i++) {
+		const struct fgt_switch_wake *wake = &list->wakes[i];
+		struct fgt_wake_source source = {
+			.pid = (int32_t)wake->pid,
+			.tid = (int32_t)wake->tid,
+			.context = wake->context,
+		};
+
+		memcpy(source.name, wake->name, sizeof(wake->name));
+		(void)fgt_ring_add_wake(sampled->ring, thread->slot, wake->ns,
+					wake->delay_us, &source);
+	}
+	if (list->lost)
+		fgt_ring_lose_wakes(sampled->ring, list->lost);
+	list->count = list->lost = 0;
 }
 
 /* The only place where what looks have found goes into the ring. */
@@ -64,6 +87,8 @@ static void write_verdict(struct fgt_sampled *sampled,
 	}
 	if (verdict->edges && verdict->edges->count)
 		fgt_ring_set_edges(ring, thread->slot, verdict->edges);
+	if (verdict->edges)
+		write_wakes(sampled, thread);
 }
 
 /* What it did in the old program must not go on in the new one. */

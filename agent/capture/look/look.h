@@ -145,6 +145,12 @@ struct fgt_followed_waits {
 	} last;
 };
 
+/* Wake-ups of a thread since the tick before; see look_wakes.c. */
+struct fgt_wake_list {
+	struct fgt_switch_wake wakes[FGT_SWITCH_WAKES];
+	uint32_t count, lost;
+};
+
 struct fgt_look {
 	struct fgt_process process;
 	struct fgt_fd_budget *budget; /* the sampler's */
@@ -158,6 +164,7 @@ struct fgt_look {
 	uint64_t tick_ns, elapsed_ns; /* its instant, and since the last one */
 	uint32_t random; /* see look_polled.c */
 	struct fgt_edge_list edges; /* of the thread that is looked at */
+	struct fgt_wake_list wakes; /* likewise */
 	struct fgt_wait wait; /* likewise */
 	uint64_t wait_tick; /* in this one … */
 	uint32_t wait_reads; /* … so many waits were read */

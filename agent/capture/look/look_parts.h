@@ -62,6 +62,13 @@ void fgt_switch_seen_take(struct fgt_switch_seen *seen,
 			  const struct fgt_switch_slot *slot,
 			  uint64_t instant_ns, struct fgt_edge_list *ret_edges);
 
+/* The wake-ups up to an instant that have not been taken yet; those that the slot
+ * has lost since are counted. Before the first look there are none. */
+void fgt_switch_seen_take_wakes(struct fgt_switch_seen *seen,
+				const struct fgt_switch_slot *slot,
+				uint64_t instant_ns,
+				struct fgt_wake_list *ret_wakes);
+
 /*
  * A thread's blocked stack was read at a place, where it left its CPU. The same
  * call, pc, stack pointer and frame pointer do not prove the same callers: if

@@ -144,8 +144,10 @@ static void take_edges(struct fgt_look *look, const struct fgt_tick *tick,
 		       struct fgt_thread *thread,
 		       const struct fgt_switch_slot *slot)
 {
-	fgt_switch_seen_take(&switches_of(look, thread)->seen, slot,
-			     tick->instant_ns, &look->edges);
+	struct fgt_switch_seen *seen = &switches_of(look, thread)->seen;
+
+	fgt_switch_seen_take_wakes(seen, slot, tick->instant_ns, &look->wakes);
+	fgt_switch_seen_take(seen, slot, tick->instant_ns, &look->edges);
 }
 
 /* Where it fails, the next look does not know since when its edges are. */
@@ -166,7 +168,7 @@ bool fgt_look_switch_sampled(struct fgt_look *look, const struct fgt_tick *tick,
 	struct fgt_switch_slot slot;
 	bool is_known;
 
-	look->edges.count = 0;
+	look->edges.count = look->wakes.count = look->wakes.lost = 0;
 	if (!look->switches || !switches)
 		return true;
 	/* Before its first switch it has been on its CPU all along. */

@@ -15,6 +15,9 @@
 
 /* Number of a thread's last blocks that its slot keeps; a power of 2. */
 #define FGT_SWITCH_BLOCKS 8u
+/* Its last wake-ups that its slot keeps, one of which may be changing. */
+#define FGT_SWITCH_WAKES    4u
+#define FGT_SWITCH_WAKE_MIN 1000000ull /* ns; shorter waits have none */
 /* log2 of the ns in a unit of a block's times. */
 #define FGT_SWITCH_UNIT 10
 
@@ -34,10 +37,20 @@ struct fgt_switch_block {
 	unsigned int off, on; /* on: when it got a CPU again; 0: not yet */
 };
 
+/* What ended a wait of FGT_SWITCH_WAKE_MIN or more. Written by the CPU that
+ * wakes it, but delay_us by that which it gets. */
+struct fgt_switch_wake {
+	unsigned long long ns; /* CLOCK_MONOTONIC */
+	unsigned int pid, tid; /* 0: an interrupt, or may not be shown */
+	unsigned int context; /* enum fgt_wake_context */
+	unsigned int delay_us; /* until it got a CPU; UINT32_MAX: not yet */
+	char name[16];
+};
+
 /*
  * Written by the CPU that switches the thread, which is one at a time; fields
  * that name the thread by the sampler, before the slot can be found by tid.
- * Three cache lines.
+ * Six cache lines; the last three change where it waited for long only.
  */
 struct fgt_switch_slot {
 	/* Grows by 2 at each switch; odd while the slot is being written. */
@@ -53,6 +66,9 @@ struct fgt_switch_slot {
 	unsigned int waited; /* for a CPU, in all, in units, modulo 2^32 */
 	/* Block number n is at n modulo FGT_SWITCH_BLOCKS. */
 	struct fgt_switch_block block[FGT_SWITCH_BLOCKS];
+	unsigned long long wakes; /* number of them */
+	/* Wake-up number n is at n modulo FGT_SWITCH_WAKES. */
+	struct fgt_switch_wake wake[FGT_SWITCH_WAKES];
 } __attribute__((aligned(64)));
 
 /* Threads of a process that ended without a slot. */

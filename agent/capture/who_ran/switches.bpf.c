@@ -18,11 +18,22 @@ struct sched_entity {
 	unsigned long long sum_exec_runtime;
 } __attribute__((preserve_access_index));
 
+typedef struct {
+	unsigned int val;
+} kuid_t;
+
+struct cred {
+	kuid_t uid;
+} __attribute__((preserve_access_index));
+
 struct task_struct {
 	int pid, tgid;
 	int on_cpu;
+	unsigned int flags;
 	unsigned int __state;
 	struct sched_entity se;
+	const struct cred *cred;
+	void *stack;
 } __attribute__((preserve_access_index));
 
 #if defined(__TARGET_ARCH_x86)
@@ -53,6 +64,14 @@ struct bpf_iter__task {
 	struct bpf_iter_meta *meta;
 	struct task_struct *task;
 } __attribute__((preserve_access_index));
+
+/* Of a thread in the kernel: no kernel has larger ones. */
+#define STACK_BYTES_MAX 65536u
+#define PF_KTHREAD	0x00200000u /* include/linux/sched.h */
+
+/* enum fgt_wake_context */
+#define FGT_SWITCH_TASK	     0u
+#define FGT_SWITCH_INTERRUPT 1u
 
 char licence[] SEC("license") = "GPL";
 
@@ -237,6 +256,19 @@ static __always_inline unsigned int waited(const struct fgt_switch_slot *slot,
 	return now_ns > since_ns ? (now_ns - since_ns) >> FGT_SWITCH_UNIT : 0;
 }
 
+/* The wake-up that ended its last block gave it a CPU at last. */
+static __always_inline void end_wake(struct fgt_switch_slot *slot,
+				     unsigned long long now_ns)
+{
+	unsigned int index = (unsigned int)(slot->wakes - 1) &
+			     (FGT_SWITCH_WAKES - 1);
+	struct fgt_switch_wake *wake = &slot->wake[index];
+
+	if (slot->off.task_state && wake->ns > slot->off.ns &&
+	    wake->delay_us == ~0u)
+		wake->delay_us = (unsigned int)((now_ns - wake->ns) / 1000);
+}
+
 static __always_inline void write_on(struct fgt_switch_slot *slot,
 				     unsigned long long now_ns)
 {
@@ -244,6 +276,7 @@ static __always_inline void write_on(struct fgt_switch_slot *slot,
 	if (slot->off.task_state || !slot->off.ns)
 		end_block(slot, now_ns);
 	slot->waited += waited(slot, now_ns);
+	end_wake(slot, now_ns);
 	slot->on_ns = now_ns;
 	slot->is_on = 1;
 }
@@ -311,6 +344,73 @@ int BPF_PROG(on_wakeup, struct task_struct *task)
 	us = (bpf_ktime_get_ns() - slot->off.ns) / 1000 + 1;
 	slot->off.woken_us = us > ~0u ? ~0u : (unsigned int)us;
 	mark_lazily(index);
+	return 0;
+}
+
+/* Interrupts, and what the kernel puts off to their end, have stacks apart from
+ * those of threads: there what runs is not what wakes. sp: on the stack. */
+static __always_inline unsigned int
+context_of_waker(const struct task_struct *waker, unsigned long sp)
+{
+	unsigned long start = (unsigned long)waker->stack;
+
+	return !waker->pid || sp - start >= STACK_BYTES_MAX
+		       ? FGT_SWITCH_INTERRUPT
+		       : FGT_SWITCH_TASK;
+}
+
+/* Both of one user, or the kernel's: what hides processes of others from a
+ * user must not be undone here. */
+static __always_inline bool may_name(const struct task_struct *waker,
+				     const struct task_struct *task)
+{
+	return waker->tgid == task->tgid || waker->flags & PF_KTHREAD ||
+	       waker->cred->uid.val == task->cred->uid.val;
+}
+
+static __always_inline void write_waker(struct fgt_switch_wake *wake,
+					const struct task_struct *task,
+					unsigned long sp)
+{
+	const struct task_struct *waker = bpf_get_current_task_btf();
+
+	wake->pid = wake->tid = 0;
+	wake->context = context_of_waker(waker, sp);
+	wake->delay_us = ~0u;
+	__builtin_memset(wake->name, 0, sizeof(wake->name));
+	if (wake->context != FGT_SWITCH_TASK)
+		return;
+	if (!may_name(waker, task)) {
+		__builtin_memcpy(wake->name, "(other user)", 13);
+		return;
+	}
+	wake->pid = (unsigned int)waker->tgid;
+	wake->tid = (unsigned int)waker->pid;
+	bpf_get_current_comm(wake->name, sizeof(wake->name));
+}
+
+/*
+ * Runs where the waker does, unlike the above, which another CPU may do for
+ * it; the kernel lets nothing else wake the thread meanwhile.
+ */
+SEC("tp_btf/sched_waking")
+int BPF_PROG(on_waking, struct task_struct *task)
+{
+	unsigned int index = 0;
+	struct fgt_switch_slot *slot = find(task, &index);
+	struct fgt_switch_wake *wake;
+	unsigned long long now_ns;
+
+	if (!slot || slot->is_on || !slot->off.task_state)
+		return 0;
+	now_ns = bpf_ktime_get_ns();
+	if (now_ns - slot->off.ns < FGT_SWITCH_WAKE_MIN)
+		return 0;
+	wake = &slot->wake[slot->wakes & (FGT_SWITCH_WAKES - 1)];
+	write_waker(wake, task, (unsigned long)ctx);
+	wake->ns = now_ns;
+	if (!__sync_fetch_and_add(&slot->wakes, 1))
+		barrier();
 	return 0;
 }
 

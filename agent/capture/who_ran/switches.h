@@ -24,6 +24,8 @@ struct fgt_switch_seen {
 	uint16_t blocks; /* that had begun by then */
 	uint32_t waited; /* for a CPU, by the slot */
 	bool is_blocked; /* then */
+	bool has_wakes; /* is known: */
+	uint64_t wakes; /* so many have been taken */
 };
 
 /* What context switches show of a thread, where the kernel reports them. */

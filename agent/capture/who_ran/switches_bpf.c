@@ -23,7 +23,7 @@
 #define INIT_PID_NAMESPACE 0xEFFFFFFCu /* include/linux/proc_ns.h */
 #define CHECK_TRIES	   20
 #define TGID_BITS	   64
-#define WINDOW_SLOTS	   1024u /* mapped at a time: 192 KiB */
+#define WINDOW_SLOTS	   1024u /* mapped at a time: 384 KiB */
 #define FREE_MIN	   256u /* fewer: another window */
 
 _Static_assert(FGT_SWITCH_SLOTS_MAX % WINDOW_SLOTS == 0, "whole windows");
@@ -33,7 +33,7 @@ struct bpf_switches {
 	struct fgt_switches common; /* slots: see mapped_count */
 	struct fgt_switches_bpf *program;
 	struct bpf_link *link; /* NULL: not started */
-	struct bpf_link *wakeup_link;
+	struct bpf_link *wakeup_link, *waking_link;
 	/*
 	 * Shared with the kernel; room for all, of which the first mapped_count
 	 * are there: each page counts as used from the moment it is mapped.
@@ -213,6 +213,11 @@ static int bpf_start(struct fgt_switches *common)
 	if (!switches->wakeup_link)
 		switches->wakeup_link =
 			bpf_program__attach(switches->program->progs.on_wakeup);
+	/* Without it wakers are not known. */
+	if (!switches->waking_link &&
+	    bpf_program__fd(switches->program->progs.on_waking) >= 0)
+		switches->waking_link =
+			bpf_program__attach(switches->program->progs.on_waking);
 	return 0;
 }
 
@@ -220,6 +225,7 @@ static void bpf_stop(struct fgt_switches *common)
 {
 	bpf_link__destroy(FGT_TAKE(bpf_of(common)->link));
 	bpf_link__destroy(FGT_TAKE(bpf_of(common)->wakeup_link));
+	bpf_link__destroy(FGT_TAKE(bpf_of(common)->waking_link));
 }
 
 /* Does what the program reports of this thread agree with what it did? */
@@ -291,15 +297,30 @@ static int map_slots(struct bpf_switches *switches)
 	return grow(switches);
 }
 
-static int load(struct bpf_switches *switches)
+static int load_program(struct bpf_switches *switches, bool has_wakes)
 {
-	libbpf_print_fn_t print = libbpf_set_print(NULL);
 	int rc;
 
 	switches->program = fgt_switches_bpf__open();
-	rc = switches->program ? 0 : -errno;
-	if (rc == 0)
-		rc = fgt_switches_bpf__load(switches->program);
+	if (!switches->program)
+		return -errno;
+	if (!has_wakes)
+		bpf_program__set_autoload(switches->program->progs.on_waking,
+					  false);
+	rc = fgt_switches_bpf__load(switches->program);
+	if (rc < 0)
+		fgt_switches_bpf__destroy(FGT_TAKE(switches->program));
+	return rc;
+}
+
+/* A kernel may refuse the part that sees wakers: it goes without. */
+static int load(struct bpf_switches *switches)
+{
+	libbpf_print_fn_t print = libbpf_set_print(NULL);
+	int rc = load_program(switches, true);
+
+	if (rc < 0)
+		rc = load_program(switches, false);
 	libbpf_set_print(print);
 	/* The kernel's types were read for this, and are many. */
 	malloc_trim(0);

@@ -26,12 +26,16 @@ uint64_t fgt_switches_version(const struct fgt_switches *switches,
 bool fgt_switches_read(const struct fgt_switches *switches, uint32_t index,
 		       struct fgt_switch_slot *ret_slot)
 {
+	const struct fgt_switch_slot *slot = &switches->slots[index];
 	struct fgt_switch_slot copy;
-	uint64_t before;
+	uint64_t before, wakes;
 
 	for (int i = 0; i < READ_TRIES; i++) {
 		before = fgt_switches_version(switches, index);
-		memcpy(&copy, &switches->slots[index], sizeof(copy));
+		/* Acquire: those before are whole; one that comes meanwhile
+		 * takes the place of the oldest. Not under the version. */
+		wakes = __atomic_load_n(&slot->wakes, __ATOMIC_ACQUIRE);
+		memcpy(&copy, slot, sizeof(copy));
 		/* Acquire: the copy is taken before the version is read again;
 		 * pairs with turn() in the kernel's half. */
 		atomic_thread_fence(memory_order_acquire);
@@ -40,6 +44,7 @@ bool fgt_switches_read(const struct fgt_switches *switches, uint32_t index,
 					      __ATOMIC_RELAXED))
 			continue;
 		copy.version = before;
+		copy.wakes = wakes;
 		*ret_slot = copy;
 		return true;
 	}

@@ -441,6 +441,29 @@ static void stack_of_former_images_proves_nothing(void **state)
 	fgt_kept_stack_done(&last);
 }
 
+static void each_wake_up_is_taken_once(void **state)
+{
+	struct fgt_switch_seen seen = { 0 };
+	struct fgt_switch_slot slot = { .wakes = 5 };
+	struct fgt_wake_list list;
+
+	(void)state;
+	fgt_switch_seen_take_wakes(&seen, &slot, 100, &list);
+	assert_int_equal(list.count + list.lost, 0); /* before the first look */
+	slot.wake[5 % FGT_SWITCH_WAKES].ns = 150;
+	slot.wake[6 % FGT_SWITCH_WAKES].ns = 250; /* after the instant */
+	slot.wakes = 7;
+	fgt_switch_seen_take_wakes(&seen, &slot, 200, &list);
+	assert_int_equal(list.count, 1);
+	assert_int_equal(list.wakes[0].ns, 150);
+	slot.wakes = 12;
+	fgt_switch_seen_take_wakes(&seen, &slot, 300, &list);
+	assert_int_equal(list.count, FGT_SWITCH_WAKES - 1);
+	assert_int_equal(list.lost, 3);
+	fgt_switch_seen_take_wakes(&seen, &slot, 400, &list);
+	assert_int_equal(list.count + list.lost, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -462,6 +485,7 @@ int main(void)
 		cmocka_unit_test(place_with_two_stacks_stays_shared),
 		cmocka_unit_test(stack_without_root_proves_nothing),
 		cmocka_unit_test(stack_of_former_images_proves_nothing),
+		cmocka_unit_test(each_wake_up_is_taken_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

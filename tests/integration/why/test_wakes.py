@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who woke whom: threads that pass mutexes on know it; root with BPF only.
+test_wakes.py BUILD"""
+import bisect
+import collections
+import os
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from kit.harness import Bench, Checks  # noqa: E402
+from kit.read_fgt import Slice  # noqa: E402
+
+SOON_NS = 1000000  # a mutex is taken so soon after it was given away
+SLACK_NS = 300000
+TASK, INTERRUPT = 0, 1
+checks = Checks()
+ok = checks.ok
+
+
+def handed_over(lines):
+    """(ns, thread that gave a mutex away, thread that got it)."""
+    holds = collections.defaultdict(list)
+    for line in lines:
+        tid, mutex, acquired, released = line.split()
+        holds[mutex].append((int(acquired), int(released), int(tid)))
+    for every in holds.values():
+        every.sort()
+        for (_, released, giver), (acquired, _, taker) in zip(every, every[1:]):
+            if giver != taker and acquired - released < SOON_NS:
+                yield released, acquired, giver, taker
+
+
+def check(found, lines):
+    wakes = collections.defaultdict(list)
+    for thread, ns, waker, _ in found.wakes:
+        wakes[found.threads[thread][0]].append((ns, found.wakers[waker]))
+    begin, end = found.ticks[5][0], found.ticks[-5][0]
+    right = wrong = 0
+    for released, acquired, giver, taker in handed_over(lines):
+        if not begin < acquired < end:
+            continue
+        times = [ns for ns, _ in wakes[taker]]
+        near = wakes[taker][bisect.bisect_left(times, released - SLACK_NS):
+                            bisect.bisect_right(times, acquired + SLACK_NS)]
+        if any(waker[1] == giver for _, waker in near):
+            right += 1
+        elif near:
+            wrong += 1
+    contexts = collections.Counter(found.wakers[waker][3]
+                                   for _, _, waker, _ in found.wakes)
+    ok("threads are woken by each other", right > 100, right)
+    ok("wakers are the threads that gave the mutex away",
+       wrong <= 0.03 * right, (right, wrong))
+    ok("sleepers are woken by interrupts", contexts[INTERRUPT] > 100 and
+       contexts[TASK] > 100, contexts)
+
+
+def main():
+    bench = Bench(sys.argv[1])
+    try:
+        child = bench.start([bench.program("handover"), "5"],
+                            stdout=subprocess.PIPE, text=True)
+        child.stdout.readline()
+        path = bench.path("wakes.fgt")
+        result = bench.run("record", "-q", "-p", str(child.pid), "-d", "4",
+                           "-o", path)
+        ok("record", result.returncode == 0, result.stderr)
+        with open(path, "rb") as file:
+            found = Slice(file.read())
+        if not found.wakers and os.getuid() != 0:
+            print("# not root: wake-ups are not recorded")
+        else:
+            check(found, child.stdout)
+    finally:
+        bench.close()
+    checks.finish()
+
+
+if __name__ == "__main__":
+    main()
