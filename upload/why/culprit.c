@@ -61,7 +61,8 @@ fgt_culprit_wake(const struct fgt_ring_slice *slice, const struct fgt_run *run)
 /* The thread that it waits for, FGT_ID_NONE: none, or not known. */
 static uint32_t next_thread(const struct fgt_doings *doings,
 			    const struct fgt_ring_slice *slice,
-			    const struct fgt_run *run, uint32_t tick)
+			    const struct fgt_run *run, uint32_t tick,
+			    bool with_wakers)
 {
 	const struct fgt_slice_wake *wake;
 	const struct fgt_slice_waker *waker;
@@ -74,7 +75,7 @@ static uint32_t next_thread(const struct fgt_doings *doings,
 					  slice->waits[run->wait - 1].owner_tid,
 					  tick);
 	kind = doings->doings[doings->run_doings[run - slice->runs]].kind;
-	if (kind == FGT_WAIT_SLEEP)
+	if (kind == FGT_WAIT_SLEEP || !with_wakers)
 		return FGT_ID_NONE;
 	wake = fgt_culprit_wake(slice, run);
 	waker = wake ? &slice->wakers[wake->waker] : NULL;
@@ -107,14 +108,16 @@ static struct fgt_culprit end_of_cycle(const struct fgt_ring_slice *slice,
 
 struct fgt_culprit fgt_culprit_find(const struct fgt_doings *doings,
 				    const struct fgt_ring_slice *slice,
-				    uint32_t run, uint32_t tick)
+				    uint32_t run, uint32_t tick,
+				    bool with_wakers)
 {
 	uint32_t seen[FGT_CULPRIT_DEPTH_MAX];
 	struct fgt_culprit culprit = { .run = run };
 
 	while (culprit.depth < FGT_CULPRIT_DEPTH_MAX) {
 		uint32_t thread = next_thread(doings, slice,
-					      &slice->runs[culprit.run], tick);
+					      &slice->runs[culprit.run], tick,
+					      with_wakers);
 		uint32_t next;
 
 		seen[culprit.depth] = culprit.run;

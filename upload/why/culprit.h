@@ -18,10 +18,16 @@ struct fgt_culprit {
 	bool is_cycle; /* holders that wait for each other: a deadlock */
 };
 
-/* Of the thread's run at a tick that it covers. */
+/*
+ * Of the thread's run at a tick that it covers. with_wakers: where no holder is
+ * known, the thread that will wake it is the next one. That is right for a
+ * thread that was kept waiting; of threads that wait for work all day it would
+ * blame the one that brings the work.
+ */
 struct fgt_culprit fgt_culprit_find(const struct fgt_doings *doings,
 				    const struct fgt_ring_slice *slice,
-				    uint32_t run, uint32_t tick);
+				    uint32_t run, uint32_t tick,
+				    bool with_wakers);
 
 /* The thread with that number at a tick, FGT_ID_NONE if there is none. */
 uint32_t fgt_culprit_thread(const struct fgt_doings *doings,

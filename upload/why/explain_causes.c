@@ -105,7 +105,7 @@ static int add_tick(struct cause_tally *tally, uint32_t run, uint32_t tick)
 	if (window == FGT_WINDOW_NONE)
 		return 0;
 	culprit = fgt_culprit_find(tally->of->doings, tally->of->slice, run,
-				   tick);
+				   tick, false);
 	r = find_cause(tally, culprit.run, &at);
 	if (r < 0)
 		return r;

@@ -246,7 +246,7 @@ static int list_steps(struct fgt_explanation *explanation)
 		if (run == FGT_ID_NONE)
 			continue;
 		culprit = fgt_culprit_find(explanation->doings,
-					   explanation->slice, run, tick);
+					   explanation->slice, run, tick, true);
 		if (!count || steps[count - 1].end != tick ||
 		    !goes_on(explanation, &steps[count - 1], run, &culprit))
 			steps[count++] = (struct fgt_explained_step){

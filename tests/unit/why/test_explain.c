@@ -147,7 +147,7 @@ static void deadlock_is_seen(void **state)
 	fgt_ring_slice_free(slice);
 }
 
-/* The holder itself waits for a thread that wakes it at the end. */
+/* Its steps name the waker; a cause is not blamed on who brings the work. */
 static void wake_up_leads_to_the_waker(void **state)
 {
 	struct fgt_ring_slice *slice = fixture_new(TICKS);
@@ -162,11 +162,8 @@ static void wake_up_leads_to_the_waker(void **state)
 	fixture_wake(slice, 0, (int)(FIRST + COUNT) * 10 - 3, 4243,
 		     FGT_NODE_NONE);
 	explanation = explain(slice, 4242);
-	assert_int_equal(explanation->cause_count, 1);
-	assert_string_equal(
-		doing_text(explanation, explanation->causes[0].doing),
-		"compute, running");
-	assert_int_equal(explanation->causes[0].waiters, 1);
+	for (uint32_t i = 0; i < explanation->cause_count; i++)
+		assert_int_equal(explanation->causes[i].waiters, 0);
 	assert_int_equal(explanation->steps[0].culprit.depth, 1);
 	fgt_explanation_free(explanation);
 	fgt_ring_slice_free(slice);
