@@ -35,6 +35,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len);
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 {
+	struct fgt_ratelimits limits = { 0 };
 	char *text = malloc(len + 1);
 	unsigned int seconds;
 
@@ -46,8 +47,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 	seconds = fgt_ratelimit_retry_after(text, 784111777);
 	if (seconds < 1 || seconds > FGT_RATELIMIT_MAX_S)
 		abort();
-	if (fgt_ratelimit_sentry(text) > FGT_RATELIMIT_MAX_S)
-		abort();
+	fgt_ratelimits_read(&limits, text);
+	for (int i = 0; i < FGT_CATEGORY_COUNT; i++)
+		if (limits.seconds[i] > FGT_RATELIMIT_MAX_S)
+			abort();
 	free(text);
 	return 0;
 }
