@@ -298,7 +298,7 @@ class Slice:
         """As all other formats show it."""
         names = dict(self.states)
         name = self.string(names[self.runs[run][4]]) or b"unknown"
-        wait = dict(self.run_waits).get(run, 0)
+        wait = self.wait_of_run.get(run, 0)
         reason = self.reason(self.waits[wait - 1]) if wait else b""
         return name + b" " + reason if reason else name
 
@@ -359,7 +359,8 @@ class Slice:
         for run, wait in self.run_waits:
             need(run < len(self.runs) and 0 < wait <= len(self.waits) and
                  self.runs[run][4] not in NOT_BLOCKED, "bad wait of a run")
-        need(len(dict(self.run_waits)) == len(self.run_waits),
+        self.wait_of_run = dict(self.run_waits)
+        need(len(self.wait_of_run) == len(self.run_waits),
              "a run has two waits")
         for _, _, name, context, stack in self.wakers:
             self.string(name)
@@ -457,14 +458,12 @@ class Slice:
 
     def folded(self):
         """Folded lines with the state as their leaf, as `convert` writes them."""
-        states, sums = dict(self.states), {}
-        for _, tick, count, stack, state in self.runs:
-            key = (stack, state)
+        sums, lines = {}, {}
+        for run, (_, tick, count, stack, _) in enumerate(self.runs):
+            key = (stack, self.shown_state(run))
             sums[key] = sums.get(key, 0) + self.weight(tick, count)
-        lines = {}
         for (stack, state), weight in sums.items():
-            names = [self.string(states[state]) or b"unknown"]
-            names += self.stack_names(stack)
+            names = [state] + self.stack_names(stack)
             line = b";".join(clean(name) for name in reversed(names))
             lines[line] = lines.get(line, 0) + weight
         return sorted(b"%s %d\n" % pair for pair in lines.items())
