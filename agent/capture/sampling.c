@@ -408,7 +408,8 @@ void *fgt_sampling_run(void *context)
 {
 	jmp_buf given_up;
 
-	/* The call that never returned has returned; all is another thread's. */
+	/* The call that never returned has returned; all is another
+	 * thread's. */
 	if (setjmp(given_up))
 		return NULL;
 	begin_thread(context, &given_up);

@@ -185,7 +185,8 @@ void fgt_tick_abandon(struct fgt_sampled *sampled);
 /* Samples, births, deaths and mappings since the last time. */
 void fgt_sampling_drain(struct fgt_sampler *sampler,
 			const struct fgt_tick *tick);
-/* Throws away what the source has, in whatever state its last drain was left. */
+/* Throws away what the source has, in whatever state its last drain was
+ * left. */
 void fgt_sampling_discard(struct fgt_sampler *sampler);
 /* After that tick: waits at most a millisecond for samples that it asked for
  * and whose stacks go on beyond them. */

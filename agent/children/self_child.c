@@ -158,8 +158,9 @@ bool fgt_self_child_reap(int pid_fd)
 }
 
 /*
- * One that waits for a file system that does not answer never ends. It is reaped
- * when other children end; without room here, by the kernel when the daemon ends.
+ * One that waits for a file system that does not answer never ends. It is
+ * reaped when other children end; without room here, by the kernel when the
+ * daemon ends.
  */
 static void leave_behind(int pid_fd)
 {

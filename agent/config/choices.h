@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a configuration may choose for capture, delivery and symbols. Those rooms include
- * this header; the configuration includes neither of them.
+ * What a configuration may choose for capture, delivery and symbols. Those
+ * rooms include this header; the configuration includes neither of them.
  */
 #ifndef FGT_AGENT_CONFIG_CHOICES_H
 #define FGT_AGENT_CONFIG_CHOICES_H

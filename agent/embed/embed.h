@@ -77,9 +77,9 @@ struct fgt_embed_ops {
 	 * (fgt_facts_of_transaction()). bytes are checked. MT-Safe */
 	int (*write)(const uint8_t *bytes, size_t len_bytes, int format,
 		     const struct fgt_transaction_facts *facts, int fd);
-	/* Does what fgt_dispatch_text() does; blocks. Errors with why. ret_wait_s
-	 * (may be NULL): seconds until the destination accepts the next
-	 * request, 0. The first upload loads libcurl. */
+	/* Does what fgt_dispatch_text() does; blocks. Errors with why.
+	 * ret_wait_s (may be NULL): seconds until the destination accepts the
+	 * next request, 0. The first upload loads libcurl. */
 	int (*deliver)(const uint8_t *bytes, size_t len_bytes,
 		       const char *destination,
 		       const struct fgt_upload_limits *limits,

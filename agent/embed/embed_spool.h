@@ -4,7 +4,8 @@
  * during a call only: the program may close any descriptor, and another process
  * of it may use the same directory between two calls.
  *
- * Entries are found again by a hash of their destination, which may be a secret.
+ * Entries are found again by a hash of their destination, which may be a
+ * secret.
  *
  * MT-Safe | AS-Unsafe
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opens a file, checked first. Runs in a reader, and in programs that have none;
- * must not be led out of a root, nor open what is no regular file.
+ * Opens a file, checked first. Runs in a reader, and in programs that have
+ * none; must not be led out of a root, nor open what is no regular file.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -25,7 +25,8 @@
 #define FIRST_BYTES 4096
 #define NICE	    (-10) /* the sampler, which waits for it, goes before all */
 
-/* Everything else is given up. Before Linux 5.9 map_files needs CAP_SYS_ADMIN. */
+/* Everything else is given up. Before Linux 5.9 map_files needs
+ * CAP_SYS_ADMIN. */
 static void drop_rights(void)
 {
 	const int kept_by_5_9[] = { CAP_DAC_READ_SEARCH, CAP_SYS_PTRACE,

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Events of what happens in a target, server-sent or over a websocket. Each client has its own
- * connection, thread and place in time: one that reads slowly delays nothing,
- * and is cut off when the ring may drop what it has not read.
+ * Events of what happens in a target, server-sent or over a websocket. Each
+ * client has its own connection, thread and place in time: one that reads
+ * slowly delays nothing, and is cut off when the ring may drop what it has not
+ * read.
  *
  * MT-Unsafe for one stream | AS-Unsafe
  */

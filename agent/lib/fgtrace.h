@@ -86,8 +86,8 @@ struct fgt_options {
 	 * directory; or the name of one of an agent's destinations, if this
 	 * user may use it. Default: $FGTRACE_DESTINATION, else those of the
 	 * agent's upload.transactions, if any; without them transactions are
-	 * counted as dropped. A crash is an end by a signal other than SIGTERM, SIGINT and
-	 * SIGHUP, which ask a program to end.
+	 * counted as dropped. A crash is an end by a signal other than SIGTERM,
+	 * SIGINT and SIGHUP, which ask a program to end.
 	 */
 	const char *destination;
 	/* Release and environment in all that is written in a format of Sentry

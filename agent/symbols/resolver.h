@@ -53,8 +53,8 @@ int fgt_resolver_name_objects(struct fgt_resolver *resolver);
 
 /*
  * Fills the cache for addresses of an image, of which there are at most
- * FGT_HELPER_ADDRESSES_MAX. The user's lock held. -ENOMEM and -ECANCELED; all other
- * errors become a reason.
+ * FGT_HELPER_ADDRESSES_MAX. The user's lock held. -ENOMEM and -ECANCELED; all
+ * other errors become a reason.
  *
  * MT-Unsafe | AS-Unsafe
  */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Asks the helper for the names of an image's addresses. Runs in threads that
- * make slices, with the user's lock; must not read a foreign file, which may not
- * answer.
+ * make slices, with the user's lock; must not read a foreign file, which may
+ * not answer.
  */
 #include "agent/symbols/resolver.h"
 

@@ -94,7 +94,8 @@ static uint64_t on_ns_of(const struct fgt_ring_slice *slice,
 
 /*
  * A thread that was woken gets a CPU before it is woken again: where that is an
- * edge, it shows the delay that was not known yet when the wake-up was recorded.
+ * edge, it shows the delay that was not known yet when the wake-up was
+ * recorded.
  */
 static void find_delays(struct fgt_ring_slice *slice)
 {

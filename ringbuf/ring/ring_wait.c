@@ -2,8 +2,8 @@
 /*
  * The writer's part of the ring that is about waits: the reasons of blocked
  * threads, and wake-ups. Both refer to entries that are kept once and counted
- * as nodes are: the log's records and the threads hold them. Runs in the sampler
- * thread; must not drop ticks to make room for either.
+ * as nodes are: the log's records and the threads hold them. Runs in the
+ * sampler thread; must not drop ticks to make room for either.
  */
 #include "ringbuf/ring/writer.h"
 

@@ -54,12 +54,13 @@ struct fgt_slice_wait {
 	uint32_t kind;
 	int32_t owner_tid, number;
 	uint32_t text; /* string id */
-	/* String id: the address by name, "g_lock+0x8", or where a socket leads,
-	 * "tcp to 10.0.0.5:5432"; 0: not known. Set with the symbols. */
+	/* String id: the address by name, "g_lock+0x8", or where a socket
+	 * leads, "tcp to 10.0.0.5:5432"; 0: not known. Set with the symbols. */
 	uint32_t object;
 };
 
-/* Where a wake-up comes from. The numbers are stable: they are in .fgt files. */
+/* Where a wake-up comes from. The numbers are stable: they are in .fgt
+ * files. */
 enum fgt_wake_context {
 	FGT_WAKE_TASK, /* a thread that made a system call */
 	FGT_WAKE_INTERRUPT, /* a device, or softirq: network, disk */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The minimum of a sampler, to compare other figures with: a thread that a timer
- * wakes 101 times a second and that does nothing; and one that makes only the
- * calls that every sampler without privileges must make.
+ * The minimum of a sampler, to compare other figures with: a thread that a
+ * timer wakes 101 times a second and that does nothing; and one that makes only
+ * the calls that every sampler without privileges must make.
  */
 #ifndef FGT_TESTS_BENCH_BARE_TICK_H
 #define FGT_TESTS_BENCH_BARE_TICK_H

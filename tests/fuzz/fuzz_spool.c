@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fault D7: any bytes as the file of a spool's entry, also with the right sums: no crash,
- * and what is accepted is what the file holds.
+ * Fault D7: any bytes as the file of a spool's entry, also with the right sums:
+ * no crash, and what is accepted is what the file holds.
  */
 #include <endian.h>
 #include <stdint.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The probe of 17 blocking calls (one thread each): every call must last as
- * long as asked, never return EINTR (fault S1), and give the errno that it gives
- * alone.
+ * long as asked, never return EINTR (fault S1), and give the errno that it
+ * gives alone.
  *
  * blockers SECONDS [spin]
  *

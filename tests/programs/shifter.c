@@ -3,13 +3,11 @@
  * A program that becomes other programs.
  *
  * shifter MS [COMMAND ...]: stays for so many milliseconds, in keep_secret() if
- *	its own name begins with "secret", else in stay_plain(); then it drops
- *	what its file has given it and executes the command. Without one it
- *	ends. Negative: forever.
- * The command "crash" ends it by SIGSEGV.
- * A name that ends in "-ns" makes a user namespace first; one that ends in
- * "-ask" prints a prompt, as programs do that ask for a password, and stays once
- * more.
+ * its own name begins with "secret", else in stay_plain(); then it drops  what
+ * its file has given it and executes the command. Without one it     ends.
+ * Negative: forever. The command "crash" ends it by SIGSEGV. A name that ends
+ * in "-ns" makes a user namespace first; one that ends in "-ask" prints a
+ * prompt, as programs do that ask for a password, and stays once more.
  */
 #include <sched.h>
 #include <signal.h>

@@ -25,9 +25,9 @@ struct fgt_dispatch_outcome {
 };
 
 /*
- * For Sentry a transaction leaves as one envelope, followed by one for each chunk
- * of its profile. Sent again, payloads keep their ids. options: see fgt_destination_encode().
- * root_fd, limits: see fgt_destination_send().
+ * For Sentry a transaction leaves as one envelope, followed by one for each
+ * chunk of its profile. Sent again, payloads keep their ids. options: see
+ * fgt_destination_encode(). root_fd, limits: see fgt_destination_send().
  *
  * limits->limited leaves out chunks and profiles, but neither their transaction
  * nor, by -EBUSY, all that there is. The errors of fgt_destination_encode() and

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What was not delivered to Sentry, and why: its client reports, which ride along
- * with an envelope. A server counts by itself what it has answered with 429.
+ * What was not delivered to Sentry, and why: its client reports, which ride
+ * along with an envelope. A server counts by itself what it has answered with
+ * 429.
  */
 #ifndef FGT_UPLOAD_DELIVER_SENTRY_REPORT_H
 #define FGT_UPLOAD_DELIVER_SENTRY_REPORT_H

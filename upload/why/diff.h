@@ -35,8 +35,8 @@ struct fgt_diff {
 	double seconds[FGT_DIFF_SIDES], threads[FGT_DIFF_SIDES];
 };
 
-/* Both slices need symbols and state names; their states get their reasons. Keeps
- * nothing of them. -ENOMEM. */
+/* Both slices need symbols and state names; their states get their reasons.
+ * Keeps nothing of them. -ENOMEM. */
 int fgt_diff_new(struct fgt_ring_slice *before, struct fgt_ring_slice *after,
 		 struct fgt_diff **ret_diff);
 void fgt_diff_free(struct fgt_diff *diff);

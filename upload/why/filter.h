@@ -26,8 +26,8 @@ bool fgt_filter_is_any(const struct fgt_filter *filter);
 
 /*
  * The samples that pass, as a slice that is independent of the given one; what
- * lies between samples is lost unless whole threads pass. slice: with symbols and
- * state names. -ENODATA: none passes, and why names what there is; -ENOMEM.
+ * lies between samples is lost unless whole threads pass. slice: with symbols
+ * and state names. -ENODATA: none passes, and why names what there is; -ENOMEM.
  */
 int fgt_filter_apply(const struct fgt_filter *filter,
 		     const struct fgt_ring_slice *slice,

@@ -28,7 +28,8 @@ struct fgt_moment {
 	uint32_t *threads; /* [thread_count], by group, then tid */
 	uint32_t thread_count;
 	/* Runs of threads each of which waits for a lock that the next one
-	 * holds, and the last for one of the first; cycles one after another. */
+	 * holds, and the last for one of the first; cycles one after
+	 * another. */
 	uint32_t *cycle_runs;
 	uint32_t *cycle_ends; /* [cycle_count]: index behind its last run */
 	uint32_t cycle_count;

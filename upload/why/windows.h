@@ -28,8 +28,9 @@ struct fgt_windows {
 	struct fgt_window *windows;
 	uint32_t count;
 	uint32_t *of_tick; /* [tick_count]: its window, or FGT_WINDOW_NONE */
-	/* [tick_count]: what the tick stands for in its window, so that a thread
-	 * that was there all the time has length_ms, whatever was missed. */
+	/* [tick_count]: what the tick stands for in its window, so that a
+	 * thread that was there all the time has length_ms, whatever was
+	 * missed. */
 	double *tick_ms;
 };
 

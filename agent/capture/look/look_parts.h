@@ -62,8 +62,8 @@ void fgt_switch_seen_take(struct fgt_switch_seen *seen,
 			  const struct fgt_switch_slot *slot,
 			  uint64_t instant_ns, struct fgt_edge_list *ret_edges);
 
-/* The wake-ups up to an instant that have not been taken yet; those that the slot
- * has lost since are counted. Before the first look there are none. */
+/* The wake-ups up to an instant that have not been taken yet; those that the
+ * slot has lost since are counted. Before the first look there are none. */
 void fgt_switch_seen_take_wakes(struct fgt_switch_seen *seen,
 				const struct fgt_switch_slot *slot,
 				uint64_t instant_ns,
@@ -105,8 +105,8 @@ struct fgt_verdict fgt_look_polled(struct fgt_look *look,
 /* Where the provider has no time of waiting: it goes onto the account. */
 void fgt_look_read_wait(struct fgt_look *look, struct fgt_thread *thread);
 
-/* Where it was blocked the last time that it was read; marked if its blocks have
- * several stacks. False: not known. */
+/* Where it was blocked the last time that it was read; marked if its blocks
+ * have several stacks. False: not known. */
 bool fgt_look_last_block(const struct fgt_look *look, struct fgt_thread *thread,
 			 struct fgt_verdict *ret_verdict);
 
@@ -185,8 +185,8 @@ uint32_t fgt_waited_ticks(uint64_t waited_ns, uint64_t period_ns,
 
 /*
  * After each look without switches. Adds to the verdict that the thread waited
- * for a CPU at ticks that show it blocked. was_running: it was shown running, or
- * runnable, at the tick before.
+ * for a CPU at ticks that show it blocked. was_running: it was shown running,
+ * or runnable, at the tick before.
  */
 void fgt_look_waited(struct fgt_look *look, const struct fgt_tick *tick,
 		     struct fgt_thread *thread, bool was_running,
@@ -291,8 +291,8 @@ size_t fgt_look_stack_blocked(struct fgt_look *look,
 
 /*
  * Is it these frames, which were read with the maps that are known, still? The
- * thread may run: what else is found is not counted as a stack, and no reason to
- * read the maps. If true, the frames are in tick->frames.
+ * thread may run: what else is found is not counted as a stack, and no reason
+ * to read the maps. If true, the frames are in tick->frames.
  */
 bool fgt_look_stack_again(struct fgt_look *look, const struct fgt_tick *tick,
 			  struct fgt_thread *thread,
@@ -356,8 +356,8 @@ int fgt_blocked_parse(const char *text, struct fgt_blocked *ret_blocked);
 
 #define FGT_BLOCKED_TEXT_MAX 256
 
-/* The same text at two moments: the thread has not moved between them, unless it
- * came back to that very call. Bytes; -ESRCH gone, -EPERM/-EACCES. */
+/* The same text at two moments: the thread has not moved between them, unless
+ * it came back to that very call. Bytes; -ESRCH gone, -EPERM/-EACCES. */
 int fgt_blocked_read(struct fgt_thread_table *threads,
 		     struct fgt_thread *thread,
 		     char ret_text[FGT_BLOCKED_TEXT_MAX]);

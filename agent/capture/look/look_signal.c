@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Signal handlers that began after the tick. A thread that has lost its CPU gets
- * the signals that came meanwhile when it has one again: a sample that comes a
- * moment later shows the handler, though at the tick the thread stood where the
- * handler interrupted it. What the kernel saved there divides the two: if it
- * lay there at the tick already, the handler had begun before.
- * Runs in the sampler's thread; reads memory, must not touch the thread.
+ * Signal handlers that began after the tick. A thread that has lost its CPU
+ * gets the signals that came meanwhile when it has one again: a sample that
+ * comes a moment later shows the handler, though at the tick the thread stood
+ * where the handler interrupted it. What the kernel saved there divides the
+ * two: if it lay there at the tick already, the handler had begun before. Runs
+ * in the sampler's thread; reads memory, must not touch the thread.
  */
 #include "agent/capture/look/look_parts.h"
 

@@ -39,8 +39,8 @@ struct reading {
 
 /*
  * A page that the process has written to, of a private mapping: its data are in
- * memory, whatever file is mapped there. Variables with a value at the program's
- * start lie in such pages.
+ * memory, whatever file is mapped there. Variables with a value at the
+ * program's start lie in such pages.
  */
 static bool is_own_page(const struct fgt_look *look, uint64_t address,
 			size_t len)

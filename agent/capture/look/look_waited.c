@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Threads that were woken and waited for a CPU, where the kernel does not report
- * switches. A thread that does not run is not looked at, so that the ticks at
- * which it waited are shown as its block. Once it has run, the scheduler's count
- * of its waits shows how many these were: the last ones before it got its CPU.
- * Runs in the sampler's thread; must not touch the thread.
+ * Threads that were woken and waited for a CPU, where the kernel does not
+ * report switches. A thread that does not run is not looked at, so that the
+ * ticks at which it waited are shown as its block. Once it has run, the
+ * scheduler's count of its waits shows how many these were: the last ones
+ * before it got its CPU. Runs in the sampler's thread; must not touch the
+ * thread.
  */
 #include "agent/capture/look/look_parts.h"
 

@@ -6,9 +6,9 @@
  *
  * A thread that runs calls functions, and so overwrites the return addresses
  * below its former stack pointer. If the stack is still the same there, the
- * scheduler's counts decide, in a file that costs as much to read as ten stacks:
- * how often the thread was put on a CPU, gave it up by itself, and lost it. One
- * that has no CPU, and has given one up since, is in its block.
+ * scheduler's counts decide, in a file that costs as much to read as ten
+ * stacks: how often the thread was put on a CPU, gave it up by itself, and lost
+ * it. One that has no CPU, and has given one up since, is in its block.
  */
 #include "agent/capture/look/look_parts.h"
 

@@ -29,15 +29,15 @@ struct fgt_running_sample {
 	/* Not 0: it comes at the end of a long call in the kernel, which began
 	 * at most so long after the sample before it, of CPU time. */
 	uint64_t call_blur_ns;
-	/* The thread has had no CPU for a moment since the source's last look at
-	 * it: this may be of a run before the present one. */
+	/* The thread has had no CPU for a moment since the source's last look
+	 * at it: this may be of a run before the present one. */
 	bool is_past;
 	bool has_regs; /* of a 64-bit user program */
 	struct fgt_regs regs;
 	const uint8_t *stack; /* from the stack pointer upward; borrowed */
 	size_t stack_len; /* bytes that could be copied */
-	/* Of a thread on an alternate stack: a piece of its usual one, copied at
-	 * the same instant; NULL: there is none. Borrowed. */
+	/* Of a thread on an alternate stack: a piece of its usual one, copied
+	 * at the same instant; NULL: there is none. Borrowed. */
 	const uint8_t *other;
 	uint64_t other_start;
 	size_t other_len;

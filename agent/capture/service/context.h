@@ -18,10 +18,10 @@ struct fgt_context_memory {
 
 /*
  * Copies the payload of the context whose header is at an address, if it is not
- * the one that was published at known_ns. buffer: of size bytes. 1: copied; 0: it
- * is that one. -EAGAIN: it is being written, or changed at each of a few reads;
- * -EPROTO: no context, or of another version; -EMSGSIZE: larger than the buffer;
- * errors of the memory's read().
+ * the one that was published at known_ns. buffer: of size bytes. 1: copied; 0:
+ * it is that one. -EAGAIN: it is being written, or changed at each of a few
+ * reads; -EPROTO: no context, or of another version; -EMSGSIZE: larger than the
+ * buffer; errors of the memory's read().
  *
  * MT-Safe | AS-Unsafe
  */

@@ -42,10 +42,10 @@ struct fgt_active_thread {
 	/* Lowest place on another stack at which a signal interrupted it, whose
 	 * handler has its own; 0: none that a sample lacked. */
 	uint64_t interrupted_sp;
-	/* Of a source that has events and timers: which of them this is, whether
-	 * the event must fire more often, what the thread used in a tick in
-	 * which it ran, smoothed over some eight, and when it may have an event
-	 * again. */
+	/* Of a source that has events and timers: which of them this is,
+	 * whether the event must fire more often, what the thread used in a
+	 * tick in which it ran, smoothed over some eight, and when it may have
+	 * an event again. */
 	bool has_event, is_often_in_kernel;
 	uint8_t event_refusals;
 	uint32_t ran_ns;

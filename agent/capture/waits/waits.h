@@ -18,8 +18,8 @@
 struct fgt_wait_source {
 	void *context;
 	int32_t tid; /* of the thread that waits */
-	/* Copies len bytes of the target's memory; false: not all of them can be
-	 * had without waiting for a file system. */
+	/* Copies len bytes of the target's memory; false: not all of them can
+	 * be had without waiting for a file system. */
 	bool (*read)(void *context, uint64_t address, void *buffer, size_t len);
 	/* Is it a thread of the process now? */
 	bool (*is_thread)(void *context, int32_t tid);

@@ -23,7 +23,8 @@ int fgt_input_read(const char *path, struct fgt_ring_slice **ret_slice,
 int fgt_input_name(struct fgt_ring_slice *slice,
 		   const struct fgt_config *config);
 
-/* Both, by the default configuration. */
+/* Both, by the default configuration. Their errors, and those of
+ * fgt_config_load(). */
 int fgt_input_load(const char *path, struct fgt_ring_slice **ret_slice,
 		   struct fgt_why *why);
 

@@ -15,8 +15,8 @@
 
 #define NAMELESS_PERCENT 10 /* more than this is worth a line */
 
-/* The innermost frame of the stack that is no library of the system; NULL: there
- * is none. */
+/* The innermost frame of the stack that is no library of the system; NULL:
+ * there is none. */
 static const struct fgt_slice_frame *
 own_frame(const struct fgt_ring_slice *slice, uint32_t node)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sums blocked samples by what threads waited for, and prints the sums: names in
- * them come from outside, and must not move the cursor.
+ * Sums blocked samples by what threads waited for, and prints the sums: names
+ * in them come from outside, and must not move the cursor.
  */
 #include "agent/cli/output/summary_waits.h"
 

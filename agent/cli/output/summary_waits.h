@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What threads of a slice were blocked in, with the reasons, by groups of threads
- * with similar names: the longest first.
+ * What threads of a slice were blocked in, with the reasons, by groups of
+ * threads with similar names: the longest first.
  *
  * Runs in the main thread. AS-Unsafe
  */

@@ -30,8 +30,9 @@ int fgt_upload_plan(const struct fgt_arguments *arguments,
 /*
  * Puts it into the spool of the configuration, from where the agent sends it.
  * Only what goes to a destination of the configuration: -ENOENT for another
- * one, and without a spool (why is left as it is); the errors of fgt_spool_open_as_guest(),
- * fgt_spooled_add() and fgt_destination_encode(), with why.
+ * one, and without a spool (why is left as it is); the errors of
+ * fgt_spool_open_as_guest(), fgt_spooled_add() and fgt_destination_encode(),
+ * with why.
  */
 int fgt_upload_spool(const struct fgt_config *config,
 		     const struct fgt_destination *destination,

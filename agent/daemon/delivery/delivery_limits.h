@@ -25,7 +25,8 @@
 #define FGT_DELIVERIES_PER_SHARED      32 /* of all users */
 #define FGT_DELIVERIES_LAST	       16 /* more, for last words */
 
-/* Processes at once: to destinations of programs, and as many to shared ones. */
+/* Processes at once: to destinations of programs, and as many to shared
+ * ones. */
 #define FGT_DELIVERIES_AT_WORK		       8
 #define FGT_DELIVERIES_AT_WORK_PER_USER	       4
 #define FGT_DELIVERIES_AT_WORK_PER_DESTINATION 2

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which destinations a slice goes to. Each gets a separate delivery, so that one
- * that is down does not delay another. Runs in the daemon's loop.
+ * Which destinations a slice goes to. Each gets a separate delivery, so that
+ * one that is down does not delay another. Runs in the daemon's loop.
  */
 #include <errno.h>
 #include <fcntl.h>

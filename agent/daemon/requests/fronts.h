@@ -40,7 +40,8 @@
 #define FGT_FRONT_INLINE   32768 /* longer frames travel as a memfd */
 #define FGT_FRONT_START_MS 10 /* the first pause after one that failed */
 
-/* No user id: root of another namespace, who must not change root's requests. */
+/* No user id: root of another namespace, who must not change root's
+ * requests. */
 #define FGT_FRONT_OTHER_ROOT UINT32_MAX
 /* Nor: requests of the HTTP server, a process without rights. */
 #define FGT_FRONT_HTTP (UINT32_MAX - 1)
@@ -69,8 +70,8 @@ struct fgt_fronts_options {
 /* One request that is to be read; embedded by its owner. */
 struct fgt_reading {
 	/* Called once, perhaps before _submit returns; request is valid until
-	 * then. A front that fails makes a refusal. May withdraw other readings, and
-	 * free the reading. */
+	 * then. A front that fails makes a refusal. May withdraw other
+	 * readings, and free the reading. */
 	void (*done)(void *context, const struct fgt_request *request);
 	void *context;
 	uint32_t uid; /* whose request it is */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Descriptors that clients pass (fault C5): which ones are taken, and how all
- * other descriptors are closed. A file of a file system in user space (FUSE) may make
- * close(2) wait for ever.
+ * other descriptors are closed. A file of a file system in user space (FUSE)
+ * may make close(2) wait for ever.
  *
  * Runs in the loop's thread. AS-Unsafe
  */

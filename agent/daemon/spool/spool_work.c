@@ -53,7 +53,8 @@ static void dropped(void *context, const struct fgt_spool_entry *entry,
 	note(store->work, &event);
 }
 
-/* An entry whose head is of another version waits for an agent that knows it. */
+/* An entry whose head is of another version waits for an agent that knows
+ * it. */
 static void found(void *context, const struct fgt_spool_entry *entry,
 		  const uint8_t *bytes, size_t len)
 {

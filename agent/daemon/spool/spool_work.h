@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Work on the spool's disk, on a thread that may wait for it: one job each, with
- * what the spool's entries were, became and lost meanwhile.
+ * Work on the spool's disk, on a thread that may wait for it: one job each,
+ * with what the spool's entries were, became and lost meanwhile.
  */
 #ifndef FGT_AGENT_DAEMON_SPOOL_SPOOL_WORK_H
 #define FGT_AGENT_DAEMON_SPOOL_SPOOL_WORK_H

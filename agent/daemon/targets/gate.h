@@ -20,8 +20,8 @@
 struct fgt_gate {
 	struct fgt_peer peer;
 	/*
-	 * The program that asks for itself, whatever its rights: see fgt_program.
-	 * 0: none, or not certain.
+	 * The program that asks for itself, whatever its rights: see
+	 * fgt_program. 0: none, or not certain.
 	 */
 	uint64_t program;
 	/* When it asked: execs before are known then. */

@@ -90,7 +90,8 @@ bool fgt_trigger_find_state(const struct fgt_ring_slice *slice,
 
 /*
  * The longest time in which no thread ran at any tick, though at each of them
- * one was runnable. False: it is shorter than longer_ns; -ENOMEM counts as that.
+ * one was runnable. False: it is shorter than longer_ns; -ENOMEM counts as
+ * that.
  */
 bool fgt_trigger_find_starved(const struct fgt_ring_slice *slice,
 			      uint64_t longer_ns,

@@ -34,8 +34,8 @@ void fgt_triggers_free(struct fgt_triggers *triggers);
  * Takes over the triggers of a configuration, which stays until the next call.
  * Counts, limits and events of those whose name stays are kept. At first, or as
  * the end of a job that was submitted after hold(): no look is under way then.
- * -ENOMEM: there are no triggers; errno of inotify_init1(2) and epoll_ctl(2): no
- * files are watched.
+ * -ENOMEM: there are no triggers; errno of inotify_init1(2) and epoll_ctl(2):
+ * no files are watched.
  */
 int fgt_triggers_set_rules(struct fgt_triggers *triggers,
 			   const struct fgt_config *config);

@@ -397,8 +397,8 @@ static void signal_consider(void *state, struct fgt_thread *thread,
 
 /*
  * On a foreign stack, the handler has stopped the timer. The kernel delivers
- * signals when a thread returns to user mode: one that has run for ticks without
- * any is in a call still, unless it blocks the signal.
+ * signals when a thread returns to user mode: one that has run for ticks
+ * without any is in a call still, unless it blocks the signal.
  */
 static enum fgt_running_answer
 signal_ask(void *state, struct fgt_thread *thread, uint64_t now_ns)

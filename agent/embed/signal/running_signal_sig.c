@@ -181,8 +181,8 @@ static int32_t tid_of(const struct fgt_signal_slot *slot, uint32_t lending)
 }
 
 /*
- * Each of n samples has the same chance to be the one that is kept. One of a long
- * call stays: the ticks without a sample before it are its.
+ * Each of n samples has the same chance to be the one that is kept. One of a
+ * long call stays: the ticks without a sample before it are its.
  */
 static bool is_chosen(struct fgt_signal_slot *slot, int overrun)
 {

@@ -8,10 +8,10 @@
  * to FULL, so that any one of the samples since the last tick is in it: the
  * first or the last would show only what is at one end of a run. The one of a
  * long call in the kernel, which comes when the call ends, is kept in any case:
- * the ticks that had no sample were in that call. The sampler takes it from FULL
- * over READING to EMPTY. Slots are never unmapped: a handler may begin long after
- * its timer is gone. One that finds then that the slot was lent again leaves it
- * as it was: each signal bears the number of its lending.
+ * the ticks that had no sample were in that call. The sampler takes it from
+ * FULL over READING to EMPTY. Slots are never unmapped: a handler may begin
+ * long after its timer is gone. One that finds then that the slot was lent
+ * again leaves it as it was: each signal bears the number of its lending.
  */
 #ifndef FGT_AGENT_EMBED_SIGNAL_RUNNING_SIGNAL_SLOT_H
 #define FGT_AGENT_EMBED_SIGNAL_RUNNING_SIGNAL_SLOT_H
@@ -107,8 +107,8 @@ struct fgt_signal_slot *fgt_signal_slot_get(uint32_t *next_slot, int32_t tid,
  * from interrupted_sp on, if that is not 0. */
 void fgt_signal_slot_want(struct fgt_signal_slot *slot, uint32_t bytes,
 			  uint64_t interrupted_sp);
-/* Its timer has this period, of CPU time. is_busy: the thread runs all the time,
- * so that a signal that is late comes from a long call. */
+/* Its timer has this period, of CPU time. is_busy: the thread runs all the
+ * time, so that a signal that is late comes from a long call. */
 void fgt_signal_slot_set_period(struct fgt_signal_slot *slot,
 				uint64_t period_ns, bool is_busy);
 /* The sample that is in it, while READING: borrowed. */

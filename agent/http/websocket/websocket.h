@@ -34,8 +34,8 @@ enum fgt_ws_status {
 	FGT_WS_TOO_LARGE = 1009,
 };
 
-/* Sec-WebSocket-Accept for a Sec-WebSocket-Key. -EINVAL: the key is not 16 bytes
- * as base64. */
+/* Sec-WebSocket-Accept for a Sec-WebSocket-Key. -EINVAL: the key is not 16
+ * bytes as base64. */
 int fgt_ws_accept(const char *key, char ret_accept[FGT_WS_ACCEPT_SIZE]);
 
 /* Of a whole frame of len bytes, which follow it. Returns its length. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The functions of an ELF file by address: symbol tables and PLT entries; or
- * its objects, which are data. Runs in the symbol helper; all counts come from a hostile file.
+ * its objects, which are data. Runs in the symbol helper; all counts come from
+ * a hostile file.
  *
  * MT-Unsafe for one table | AS-Unsafe
  */

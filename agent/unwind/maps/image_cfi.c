@@ -10,8 +10,8 @@
 #include "agent/unwind/maps/image_cache.h"
 
 /*
- * A file without a search table is read whole and sorted, in milliseconds a MiB,
- * again whenever it has been given back. Large ones together: what fits at
+ * A file without a search table is read whole and sorted, in milliseconds a
+ * MiB, again whenever it has been given back. Large ones together: what fits at
  * first, then as much again in a minute. The files that can be open at once
  * with smaller ones do not fill the budget.
  */
@@ -77,7 +77,8 @@ void fgt_image_cfi_trim(struct fgt_image_cache *cache)
 	}
 }
 
-/* Counts what its table has grown by, and makes room by freeing other tables. */
+/* Counts what its table has grown by, and makes room by freeing other
+ * tables. */
 static void count_bytes(struct fgt_image_file *file)
 {
 	struct fgt_image_cache *cache = file->cache;

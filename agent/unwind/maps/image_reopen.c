@@ -65,8 +65,8 @@ static int reopen(int fd, uint32_t user, int *ret_fd)
 	}
 	if (!fgt_file_may_come(r))
 		return r;
-	/* Of users whose files are refused at present, the duplicate must do: the
-	 * helper, which reads it, has a bound. */
+	/* Of users whose files are refused at present, the duplicate must do:
+	 * the helper, which reads it, has a bound. */
 	r = fcntl(fd, F_DUPFD_CLOEXEC, 0);
 	if (r < 0)
 		return -errno;

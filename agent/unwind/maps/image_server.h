@@ -55,7 +55,8 @@ struct fgt_image_server {
 	void (*tend)(void *context, uint64_t now_ns);
 	/* Adds bytes and counts of unwind rules. MT-Safe */
 	void (*count)(void *context, struct fgt_image_cache_counters *counters);
-	/* For less than the usual bytes of unwind rules, before the first use. */
+	/* For less than the usual bytes of unwind rules, before the first
+	 * use. */
 	void (*limit_rules)(void *context, uint64_t bytes);
 	void (*free)(void *context);
 };

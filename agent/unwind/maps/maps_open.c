@@ -157,9 +157,9 @@ static int open_by_name(const struct fgt_maps_owner *owner,
 }
 
 /*
- * Where the sampler reads code itself and is root's, stacks of all users wait for
- * it: only where the file system answers at once. An ordinary user's agent waits
- * for that user's files only.
+ * Where the sampler reads code itself and is root's, stacks of all users wait
+ * for it: only where the file system answers at once. An ordinary user's agent
+ * waits for that user's files only.
  */
 static bool may_read(const struct fgt_image_cache *cache,
 		     struct fgt_maps_owner *owner,

@@ -134,6 +134,7 @@ bool fgt_maps_line_is_context(const struct fgt_maps_line *line)
 					     "[anon_shmem:OTEL_CTX]",
 					     "[anon:OTEL_CTX]" };
 
+	/* Two letters exclude nearly all lines of all targets' maps. */
 	if (line->is_executable || !line->is_readable || !line->path[0] ||
 	    (line->path[1] != 'm' && line->path[1] != 'a'))
 		return false;

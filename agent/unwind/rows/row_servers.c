@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What row servers answer, checked, for a cache of images. Runs in the sampler's
- * thread and in those that attach targets and tend the cache; must believe no
- * number of a server.
+ * What row servers answer, checked, for a cache of images. Runs in the
+ * sampler's thread and in those that attach targets and tend the cache; must
+ * believe no number of a server.
  */
 #include <errno.h>
 #include <pthread.h>

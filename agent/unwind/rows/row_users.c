@@ -15,8 +15,8 @@
 #define MS_NS UINT64_C(1000000)
 /*
  * What the sampler waits for servers: in a turn of about a tick, for one server
- * and for all; in the long run one server has a twentieth of the time. The burst
- * is for the first stacks of a target, whose rules are all unknown.
+ * and for all; in the long run one server has a twentieth of the time. The
+ * burst is for the first stacks of a target, whose rules are all unknown.
  */
 #define TURN_NS	    (10 * MS_NS)
 #define TURN_ONE_NS (7 * MS_NS)
@@ -28,9 +28,9 @@
 /* ---- The list -------------------------------------------------------------- */
 
 /*
- * The better one of two. A free place is better: first the one that the user had
- * before, then one whose former servers have all ended. Servers that hang in a
- * user's file system leave no room for other servers in their place.
+ * The better one of two. A free place is better: first the one that the user
+ * had before, then one whose former servers have all ended. Servers that hang
+ * in a user's file system leave no room for other servers in their place.
  */
 static bool is_better(const struct fgt_row_user *a,
 		      const struct fgt_row_user *b, uint64_t number)

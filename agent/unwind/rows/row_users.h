@@ -53,8 +53,8 @@ struct fgt_row_servers {
 
 /*
  * Asks the server of the file's user. wait_ms: how long to wait for it, 0: as
- * briefly as the sampler may, in its thread. On 0 the user's lock is held, which
- * protects *ret_bytes, until fgt_row_users_end(). Errors of
+ * briefly as the sampler may, in its thread. On 0 the user's lock is held,
+ * which protects *ret_bytes, until fgt_row_users_end(). Errors of
  * fgt_row_server_ask().
  *
  * MT-Safe | AS-Unsafe

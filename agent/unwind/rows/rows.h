@@ -2,8 +2,8 @@
 /*
  * Row servers: processes that read the ELF files of other users for the
  * sampler, one for each user, so that a hostile file costs its user a server
- * and no other user a tick. A server is this program, executed again and confined
- * (agent/children/confinement.h).
+ * and no other user a tick. A server is this program, executed again and
+ * confined (agent/children/confinement.h).
  */
 #ifndef FGT_AGENT_UNWIND_ROWS_ROWS_H
 #define FGT_AGENT_UNWIND_ROWS_ROWS_H

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fault S18: reads by io_uring whose requests wait in threads of the kernel that
- * look like the program's; and waits for many requests that must not end before
- * the last one, also in threads that never waited before, beside a thread that
- * works and has other waits.
+ * Fault S18: reads by io_uring whose requests wait in threads of the kernel
+ * that look like the program's; and waits for many requests that must not end
+ * before the last one, also in threads that never waited before, beside a
+ * thread that works and has other waits.
  *
  * workers SECONDS    exits 77 where io_uring is not permitted
  */

@@ -23,7 +23,8 @@ extern "C" {
  * recorder is preloaded or there is none.
  */
 void zoo_begin(void);
-/* The same for programs where that may be refused: what fgt_start() returned. */
+/* The same for programs where that may be refused: what fgt_start()
+ * returned. */
 int zoo_try_begin(void);
 /* Writes what was recorded to $ZOO_OUT, stops; only if zoo_begin() started. */
 void zoo_end(void);

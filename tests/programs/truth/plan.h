@@ -46,8 +46,8 @@ struct plan {
 	uint64_t period_ns;
 	struct step steps[STEPS_MAX];
 	size_t step_count;
-	/* Reading clocks is system calls: where other threads want the CPU, that is
-	 * where a thread loses it. */
+	/* Reading clocks is system calls: where other threads want the CPU,
+	 * that is where a thread loses it. */
 	struct step reading;
 	uint64_t spent_ns, cpu_ns, wait_ns; /* in all, on a CPU, for one */
 	struct entry *log; /* of steps that are not short */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Scenarios of busy threads: beside threads that switch often, more of them than
- * CPUs, and in the kernel (page faults, long system calls).
+ * Scenarios of busy threads: beside threads that switch often, more of them
+ * than CPUs, and in the kernel (page faults, long system calls).
  */
 #include <fcntl.h>
 #include <sched.h>

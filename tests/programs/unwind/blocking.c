@@ -191,7 +191,8 @@ int main(int argc, char **argv)
 	if (start_threads(threads_per_kind, 10, 10) < 0)
 		return 1;
 	printf("ready\n");
-	/* The thread reads without an end, so that pthread_join(main) blocks. */
+	/* The thread reads without an end, so that pthread_join(main)
+	 * blocks. */
 	while (read(STDIN_FILENO, &byte, 1) > 0)
 		;
 	_exit(0);

@@ -42,7 +42,8 @@ void cut(struct fixture *fixture, uint64_t from_ns);
  * it takes some time until each has had a sample. */
 void wait_for_stacks(struct fixture *fixture);
 
-/* Share of ticks of the threads called name (any: NULL) in a state, per cent. */
+/* Share of ticks of the threads called name (any: NULL) in a state, per
+ * cent. */
 double share(const struct fgt_ring_slice *slice, const char *name,
 	     const char *state_name);
 unsigned int count_threads(const struct fgt_ring_slice *slice,

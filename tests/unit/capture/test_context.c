@@ -189,7 +189,8 @@ static void payload_keeps_strings_of_known_attributes_only(void **state)
 	struct fgt_service service;
 
 	(void)state;
-	/* A number, an unknown attribute, a unit, the environment's old name. */
+	/* A number, an unknown attribute, a unit, the environment's old
+	 * name. */
 	assert_int_equal(
 		READ_PAYLOAD("\x0a\x59"
 			     "\x0a\x12\x0a\x0cservice.name\x12\x02\x18\x01"

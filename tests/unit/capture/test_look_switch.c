@@ -55,7 +55,8 @@ static void where_a_thread_was_follows_from_its_switches(void **state)
 
 #define UNIT UINT64_C(1024) /* ns */
 
-/* What the kernel's half makes of a switch; an instant is set every 100 units. */
+/* What the kernel's half makes of a switch; an instant is set every 100
+ * units. */
 static void came_on(struct fgt_switch_slot *slot, uint64_t units)
 {
 	struct fgt_switch_block *block =

@@ -158,7 +158,8 @@ static void an_account_outlives_idle_times(void **state)
 	close(task_fd);
 }
 
-/* What the ring gets, and what the sampler holds, stays with the same thread. */
+/* What the ring gets, and what the sampler holds, stays with the same
+ * thread. */
 static void new_thread_has_no_past_as_others_come_and_go(void **state)
 {
 	FGT_AUTO(fgt_ring_free) struct fgt_ring *ring = kit_ring(101, 30, 0);

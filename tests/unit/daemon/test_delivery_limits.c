@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pauses and reports of destinations; what was accepted last is known when it is
- * asked for again.
+ * Pauses and reports of destinations; what was accepted last is known when it
+ * is asked for again.
  */
 #include "agent/daemon/delivery/delivery_limits.h"
 

@@ -234,8 +234,8 @@ static void a_thread_that_does_not_run_is_asked_rarely(void **state)
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-/* What it has unblocked while it waits is not for the sampler: that is not believed so
- * soon. */
+/* What it has unblocked while it waits is not for the sampler: that is not
+ * believed so soon. */
 static void a_thread_that_waits_for_signals_is_looked_at_longer(void **state)
 {
 	FGT_AUTO(kit_signal_close) void *signal = NULL;

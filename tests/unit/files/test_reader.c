@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of agent/files: the reader, and what is checked before a file is opened.
- * A stopped reader stands for one whose file system does not answer. */
+/* Tests of agent/files: the reader, and what is checked before a file is
+ * opened. A stopped reader stands for one whose file system does not answer. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

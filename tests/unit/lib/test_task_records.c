@@ -151,7 +151,8 @@ static void end_makes_the_previous_task_current(void **state)
 	end_task(outer);
 }
 
-/* Misuse: two threads on one task. It must not crash, and the depth is right. */
+/* Misuse: two threads on one task. It must not crash, and the depth is
+ * right. */
 static void *struggle(void *context)
 {
 	uint64_t task = *(uint64_t *)context;

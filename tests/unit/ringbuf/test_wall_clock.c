@@ -16,7 +16,8 @@
 #define HOUR (3600 * S)
 #define WALL (1763200000 * S)
 
-/* One anchor a second from 100 s on; the wall clock jumps by `step` at 105 s. */
+/* One anchor a second from 100 s on; the wall clock jumps by `step` at 105
+ * s. */
 static void make_anchors(struct fgt_anchor anchors[10], int64_t step,
 			 struct fgt_now *ret_now)
 {
@@ -58,7 +59,8 @@ static void time_before_a_step_forward_is_found(void **state)
 	(void)state;
 	make_anchors(anchors, (int64_t)HOUR, &now);
 	assert_true(fgt_wall_has_stepped(anchors, 10, &now));
-	/* What the clock showed at 102 s, though now it would be an hour ago. */
+	/* What the clock showed at 102 s, though now it would be an hour
+	 * ago. */
 	assert_int_equal(fgt_wall_to_mono(anchors, 10, &now, WALL + 2 * S),
 			 102 * S);
 	assert_int_equal(

@@ -44,7 +44,8 @@ static struct fgt_cfi_rule rule_of(const uint8_t *instructions, size_t len)
 	};
 }
 
-/* Reads a copy at the end of a block, so that a sanitizer sees reads past it. */
+/* Reads a copy at the end of a block, so that a sanitizer sees reads past
+ * it. */
 static int read_row(struct fgt_cfi_rule rule, uint64_t address,
 		    struct fgt_cfi_row *ret_row)
 {

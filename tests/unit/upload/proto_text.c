@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads profile.proto and profiles.proto by their numbers, not with the code of the writer. Runs in
- * tests only.
+ * Reads profile.proto and profiles.proto by their numbers, not with the code of
+ * the writer. Runs in tests only.
  */
 #include "tests/unit/upload/proto_text.h"
 

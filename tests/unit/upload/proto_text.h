@@ -2,7 +2,8 @@
 /*
  * Profiles of pprof and OTLP as text, for tests: "FIELD:VALUE" in the order of
  * the file, {} around messages, [] around packed numbers, a line for each field
- * of a pprof profile, and of OTLP's profile and dictionary. Every function fails the running test when it cannot do its work.
+ * of a pprof profile, and of OTLP's profile and dictionary. Every function
+ * fails the running test when it cannot do its work.
  */
 #ifndef FGT_TESTS_UNIT_PROTO_TEXT_H
 #define FGT_TESTS_UNIT_PROTO_TEXT_H

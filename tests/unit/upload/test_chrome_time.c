@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The time that Chrome traces show a thread running and blocked: of rhythms that
- * ticks cannot follow, too.
+ * The time that Chrome traces show a thread running and blocked: of rhythms
+ * that ticks cannot follow, too.
  */
 #include "tests/unit/upload/chrome_kit.h"
 

@@ -180,7 +180,8 @@ static void slice_without_runs_is_empty(void **state)
 	assert_folded(fixture_new(3), FGT_STATE_FRAMES_ROOT, "");
 }
 
-/* The holder of a lock goes from one function to another while a thread waits. */
+/* The holder of a lock goes from one function to another while a thread
+ * waits. */
 static void holders_follow_those_that_wait(void **state)
 {
 	const struct fgt_format_options options = {

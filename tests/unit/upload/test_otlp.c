@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * OTLP profiles, field by field. Whole files are checked against all rules by
- * tests/integration/kit/delivery/check_otlp.py, and by OpenTelemetry's own code in
- * tests/engines.
+ * tests/integration/kit/delivery/check_otlp.py, and by OpenTelemetry's own code
+ * in tests/engines.
  */
 #include <errno.h>
 #include <setjmp.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Secrets of destinations, from files. A name without a slash is one of the
- * service manager's credentials, if there are any (CREDENTIALS_DIRECTORY). Files
- * of secrets must not be readable by every user (mode & 007 is 0), and belong to
- * root or to the effective user.
+ * service manager's credentials, if there are any (CREDENTIALS_DIRECTORY).
+ * Files of secrets must not be readable by every user (mode & 007 is 0), and
+ * belong to root or to the effective user.
  *
  * MT-Safe | AS-Unsafe
  */
@@ -14,8 +14,9 @@
 
 #include "ringbuf/base/why.h"
 
-/* The caller frees all texts, and overwrites them first. Errors of all: -EINVAL,
- * -EACCES, -ENOMEM, errno of open and read; why names the file, no content. */
+/* The caller frees all texts, and overwrites them first. Errors of all:
+ * -EINVAL, -EACCES, -ENOMEM, errno of open and read; why names the file, no
+ * content. */
 
 /* A name, or the path of a credential, into buffer. -ENAMETOOLONG. */
 int fgt_credentials_find(const char *name, char *buffer, size_t size,

@@ -95,8 +95,8 @@ int fgt_spool_write_file(void *context, const struct fgt_sink *sink);
  * 0: the entry is on the disk, and will be there after a crash. Entries go, the
  * oldest first, to make room for it: those that are held stay. -EMSGSIZE: head
  * or body too long, or more than max_bytes; -ENOSPC: no room, with all other
- * entries gone; errors of write, errno of the system calls. After an error it is not in
- * the spool.
+ * entries gone; errors of write, errno of the system calls. After an error it
+ * is not in the spool.
  */
 int fgt_spool_add(struct fgt_spool *spool,
 		  const struct fgt_spool_payload *payload, uint64_t now_ns,

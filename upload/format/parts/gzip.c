@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gzip and zlib framing through zlib, streaming. Runs in any thread; the only file of upload/
- * that includes zlib.h. Must not hold more than one buffer of output.
+ * gzip and zlib framing through zlib, streaming. Runs in any thread; the only
+ * file of upload/ that includes zlib.h. Must not hold more than one buffer of
+ * output.
  */
 #include "upload/format/parts/gzip.h"
 

@@ -66,9 +66,9 @@ void fgt_levels_expand(struct fgt_levels *levels, uint32_t stack,
 		       uint32_t state);
 
 /*
- * Replaces the levels by those of a thread in a state between two ticks, without
- * a sample: the stack that it was last seen with in that state, below a marker.
- * FGT_NODE_NONE: it was not seen so.
+ * Replaces the levels by those of a thread in a state between two ticks,
+ * without a sample: the stack that it was last seen with in that state, below a
+ * marker. FGT_NODE_NONE: it was not seen so.
  */
 void fgt_levels_expand_unsampled(struct fgt_levels *levels, uint32_t stack,
 				 uint32_t state);

@@ -21,8 +21,8 @@
 #define FGT_REASONS_MAX 400
 int fgt_reasons_apply(struct fgt_ring_slice *slice);
 
-/* Calls write with a slice that shows the reasons; the given one stays. -ENOMEM;
- * write's errors. */
+/* Calls write with a slice that shows the reasons; the given one stays.
+ * -ENOMEM; write's errors. */
 int fgt_reasons_write(const struct fgt_ring_slice *slice,
 		      const struct fgt_format_options *options,
 		      const struct fgt_sink *sink,

@@ -8,8 +8,8 @@
 #include "ringbuf/slice/slice.h"
 
 /*
- * "service shop, version 1.4, environment production"; what is not known is left
- * out. Cut at size - 1 bytes.
+ * "service shop, version 1.4, environment production"; what is not known is
+ * left out. Cut at size - 1 bytes.
  *
  * MT-Safe | AS-Unsafe
  */

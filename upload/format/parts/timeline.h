@@ -15,8 +15,8 @@
  * True if the next tick comes more than two and a half periods after tick. The
  * time decides, not the number of missing ticks: what is bridged is shown for
  * that time. One missing tick is bridged, unless the next one is late as well;
- * two are where the distance of ticks is at its shortest, 13/16 of a period. The
- * period is that of the tick, so a lowered rate is not a gap.
+ * two are where the distance of ticks is at its shortest, 13/16 of a period.
+ * The period is that of the tick, so a lowered rate is not a gap.
  */
 static inline bool fgt_timeline_is_gap(const struct fgt_ring_slice *slice,
 				       uint32_t tick)

@@ -2,8 +2,8 @@
 /*
  * Packets on their way to the file: gathered, and where there are many of them,
  * compressed in bundles, each of which is one packet. A trace that is smaller
- * than a bundle is written as it is. Runs in any thread; must not hold more than
- * a bundle, a packet and zlib's state.
+ * than a bundle is written as it is. Runs in any thread; must not hold more
+ * than a bundle, a packet and zlib's state.
  */
 #include <stdint.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The extra data of a transaction. Runs in any thread; must write the same bytes
- * each time.
+ * The extra data of a transaction. Runs in any thread; must write the same
+ * bytes each time.
  */
 #include "upload/format/sentry/sentry_transaction.h"
 

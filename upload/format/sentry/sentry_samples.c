@@ -7,8 +7,9 @@
  * Keeps the profile within Relay's limits: chooses the threads that have a
  * sample a tick; the other ones have samples where their stack changed. Sentry
  * weighs a sample by the time to the next one of its thread, so both give the
- * same durations; a thread that ends has one more, at the next tick. Must not write samples to count them: 30 s of 1000 threads
- * are 3 million samples, 220 MB.
+ * same durations; a thread that ends has one more, at the next tick. Must not
+ * write samples to count them: 30 s of 1000 threads are 3 million samples, 220
+ * MB.
  *
  * Where the bytes go: a sample takes about 72 (keys and punctuation 57, time
  * 11, the rest ids). 30 s at 101 Hz take 220 kB for a thread with a sample a

@@ -30,8 +30,8 @@ struct fgt_sentry_transaction {
 };
 
 /*
- * "extra": {…} into an open object: what is worth knowing of the slice, and what
- * its profile lacks.
+ * "extra": {…} into an open object: what is worth knowing of the slice, and
+ * what its profile lacks.
  *
  * MT-Safe | AS-Unsafe
  */

@@ -96,7 +96,8 @@ static inline void kit_mark_stacks(const struct fgt_ring_slice *slice,
 				 slice->frames[i].frame.image - 1);
 }
 
-/* Checks that the slice is valid, and that its runs and wakers use all of it. */
+/* Checks that the slice is valid, and that its runs and wakers use all of
+ * it. */
 static inline void kit_validate(const struct fgt_ring_slice *slice)
 {
 	bool *threads = calloc(slice->thread_count + 1, 1);

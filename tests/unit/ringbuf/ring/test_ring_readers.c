@@ -330,14 +330,16 @@ static void run_scene(uint32_t busy, uint64_t stacks)
 	fgt_ring_free(scene.ring);
 }
 
-/* Faults R1 and R2. Tables are what is reused: a new stack for each thread at each tick. */
+/* Faults R1 and R2. Tables are what is reused: a new stack for each thread at
+ * each tick. */
 static void lapped_reader_of_stacks_gets_an_error_or_true_data(void **state)
 {
 	(void)state;
 	run_scene(6, UINT64_MAX);
 }
 
-/* Fault R1. The log is what is reused: many threads that take turns in few stacks. */
+/* Fault R1. The log is what is reused: many threads that take turns in few
+ * stacks. */
 static void lapped_reader_of_ticks_gets_an_error_or_true_data(void **state)
 {
 	(void)state;
