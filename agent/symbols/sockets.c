@@ -185,27 +185,29 @@ static int take_unix(struct socket_search *search, const char *line)
 
 /* ---- Lists ------------------------------------------------------------- */
 
+struct list {
+	const char *path; /* below a process's directory in /proc */
+	const char *protocol; /* NULL: UNIX sockets */
+};
+
 static int read_list(struct socket_search *search, int proc_fd,
-		     const char *path)
+		     const struct list *list)
 {
-	const char *protocol = path + strlen("net/");
 	FGT_AUTO(fgt_fd_close)
-	int fd = openat(proc_fd, path, O_RDONLY | O_CLOEXEC);
+	int fd = openat(proc_fd, list->path, O_RDONLY | O_CLOEXEC);
 	FILE *file = fd < 0 ? NULL : fdopen(fd, "re");
-	char line[512], kind[4];
+	char line[512];
 	size_t len = 0;
 	int error = 0;
 
 	if (!file)
 		return 0;
 	FGT_TAKE_FD(fd);
-	snprintf(kind, sizeof(kind), "%s", protocol);
 	while (!error && len < LIST_MAX_BYTES &&
 	       fgets(line, sizeof(line), file)) {
 		len += strlen(line);
-		error = strcmp(protocol, "unix") == 0
-				? take_unix(search, line)
-				: take_inet(search, kind, line);
+		error = list->protocol ? take_inet(search, list->protocol, line)
+				       : take_unix(search, line);
 	}
 	fclose(file);
 	return error;
@@ -227,8 +229,11 @@ static void set_objects(const struct socket_search *search)
 
 int fgt_sockets_name(struct fgt_ring_slice *slice, int proc_fd)
 {
-	static const char *const lists[] = { "net/tcp", "net/tcp6", "net/udp",
-					     "net/udp6", "net/unix" };
+	static const struct list lists[] = {
+		{ "net/tcp", "tcp" }, { "net/tcp6", "tcp" },
+		{ "net/udp", "udp" }, { "net/udp6", "udp" },
+		{ "net/unix", NULL },
+	};
 	struct socket_search search = { .slice = slice };
 	int error = 0;
 
@@ -245,7 +250,7 @@ int fgt_sockets_name(struct fgt_ring_slice *slice, int proc_fd)
 	search.left = search.count = sort_sockets(search.sockets, search.count);
 	for (size_t i = 0; i < sizeof(lists) / sizeof(*lists) && search.left;
 	     i++)
-		error = error ? error : read_list(&search, proc_fd, lists[i]);
+		error = error ? error : read_list(&search, proc_fd, &lists[i]);
 	if (!error)
 		set_objects(&search);
 	free(search.sockets);

@@ -155,47 +155,34 @@ static int choose_runs(const struct fgt_filter *filter,
 
 /* ---- The slice ------------------------------------------------------------- */
 
-static void name_threads(const struct fgt_ring_slice *slice,
-			 struct fgt_words *words)
+/* Which threads, or states, there are. */
+static int explain_names(const struct fgt_ring_slice *slice, bool of_threads,
+			 struct fgt_why *why)
 {
-	for (uint32_t i = 0; i < slice->thread_count && i < NAMED_MAX; i++)
-		fgt_words_add(words, "%s%s", i ? ", " : "",
-			      fgt_slice_string(slice, slice->threads[i].name));
-	if (slice->thread_count > NAMED_MAX)
-		fgt_words_add(words, " and %u more",
-			      slice->thread_count - NAMED_MAX);
-}
+	uint32_t count = of_threads ? slice->thread_count : slice->state_count;
+	struct fgt_words words = { .len = 0 };
 
-static void name_states(const struct fgt_ring_slice *slice,
-			struct fgt_words *words)
-{
-	for (uint32_t i = 0; i < slice->state_count && i < NAMED_MAX; i++)
-		fgt_words_add(words, "%s%s", i ? ", " : "",
-			      fgt_slice_string(slice, slice->states[i].name));
-	if (slice->state_count > NAMED_MAX)
-		fgt_words_add(words, " and %u more",
-			      slice->state_count - NAMED_MAX);
+	for (uint32_t i = 0; i < count && i < NAMED_MAX; i++) {
+		uint32_t name = of_threads ? slice->threads[i].name
+					   : slice->states[i].name;
+
+		fgt_words_add(&words, "%s%s", i ? ", " : "",
+			      fgt_slice_string(slice, name));
+	}
+	if (count > NAMED_MAX)
+		fgt_words_add(&words, " and %u more", count - NAMED_MAX);
+	return fgt_why_set(why, -ENODATA,
+			   "no sample passes the filter: %s are %.300s",
+			   of_threads ? "threads" : "states", words.text);
 }
 
 static int explain(const struct fgt_filter *filter,
 		   const struct fgt_ring_slice *slice, struct fgt_why *why)
 {
-	struct fgt_words words = { .len = 0 };
-
-	if (filter->thread) {
-		name_threads(slice, &words);
-		return fgt_why_set(why, -ENODATA,
-				   "no sample passes the filter: threads are "
-				   "%.300s",
-				   words.text);
-	}
-	if (filter->state || filter->is_running) {
-		name_states(slice, &words);
-		return fgt_why_set(why, -ENODATA,
-				   "no sample passes the filter: states are "
-				   "%.300s",
-				   words.text);
-	}
+	if (filter->thread)
+		return explain_names(slice, true, why);
+	if (filter->state || filter->is_running)
+		return explain_names(slice, false, why);
 	if (filter->function)
 		return fgt_why_set(why, -ENODATA,
 				   "no sample passes the filter: no stack has "

@@ -177,17 +177,18 @@ static __always_inline void mark_lazily(unsigned int index)
 }
 
 /*
- * Around the writing of a slot. x86 keeps the order of stores, other processors
- * need an atomic operation whose result is used is a full barrier.
+ * Counts what its one writer has written, after the writing and before the next
+ * one. x86 keeps the order of stores; on other processors an atomic operation
+ * whose result is used is a full barrier.
  */
-static __always_inline void turn(struct fgt_switch_slot *slot)
+static __always_inline void advance(unsigned long long *count)
 {
 #if defined(__TARGET_ARCH_x86)
 	barrier();
-	slot->version++;
+	*count += 1;
 	barrier();
 #else
-	if (!__sync_fetch_and_add(&slot->version, 1))
+	if (!__sync_fetch_and_add(count, 1))
 		barrier();
 #endif
 }
@@ -307,10 +308,10 @@ int BPF_PROG(on_switch, bool is_preempted, struct task_struct *prev,
 	slot = find(prev, &index);
 	if (slot) {
 		now_ns = bpf_ktime_get_ns();
-		turn(slot);
+		advance(&slot->version);
 		/* One that is preempted keeps a state it was about to take. */
 		write_off(slot, prev, is_preempted ? 0 : prev_state, now_ns);
-		turn(slot);
+		advance(&slot->version);
 		mark(index);
 	} else if (prev_state & FGT_SWITCH_TASK_DEAD) {
 		note_brief(prev);
@@ -319,9 +320,9 @@ int BPF_PROG(on_switch, bool is_preempted, struct task_struct *prev,
 	if (slot) {
 		if (!now_ns)
 			now_ns = bpf_ktime_get_ns();
-		turn(slot);
+		advance(&slot->version);
 		write_on(slot, now_ns);
-		turn(slot);
+		advance(&slot->version);
 		/* Not marked: a sample finds it, or it leaves its CPU again. */
 	}
 	return 0;
@@ -409,8 +410,7 @@ int BPF_PROG(on_waking, struct task_struct *task)
 	wake = &slot->wake[slot->wakes & (FGT_SWITCH_WAKES - 1)];
 	write_waker(wake, task, (unsigned long)ctx);
 	wake->ns = now_ns;
-	if (!__sync_fetch_and_add(&slot->wakes, 1))
-		barrier();
+	advance(&slot->wakes);
 	return 0;
 }
 
