@@ -99,6 +99,33 @@ static uint64_t hash_text(const char *text)
 	return fgt_hash_bytes(pattern, strlen(pattern));
 }
 
+/* Waits of one tick have no name of what they are for. */
+static bool is_nameless(const struct fgt_ring_slice *slice,
+			const struct fgt_doing *doing)
+{
+	const struct fgt_slice_wait *wait =
+		doing->wait ? &slice->waits[doing->wait - 1] : NULL;
+
+	return (doing->kind == FGT_WAIT_DESCRIPTOR ||
+		doing->kind == FGT_WAIT_CHILD) &&
+	       (!wait || (!wait->object && !wait->text));
+}
+
+/* The first doing of that kind at that place. */
+static uint32_t find_alike(const struct fgt_doings *doings,
+			   const struct fgt_doing *doing)
+{
+	for (uint32_t i = 0; i < doings->count; i++) {
+		const struct fgt_doing *other = &doings->doings[i];
+
+		if (other->place.function == doing->place.function &&
+		    other->place.call == doing->place.call &&
+		    other->state == doing->state && other->kind == doing->kind)
+			return i;
+	}
+	return FGT_ID_NONE;
+}
+
 /* What distinguishes one wait from another of that kind: a lock by its address,
  * a descriptor by what it is. */
 static uint64_t hash_wait(const struct fgt_ring_slice *slice,
@@ -138,6 +165,12 @@ static struct fgt_doing doing_of(const struct fgt_ring_slice *slice,
 	return doing;
 }
 
+/* A stack, state and wait of runs. */
+struct distinct {
+	struct fgt_doing doing;
+	uint32_t id; /* of the doing */
+};
+
 static int number_doing(struct fgt_doings *doings,
 			const struct fgt_ring_slice *slice,
 			const struct fgt_doing *doing, uint32_t *ret_id)
@@ -168,16 +201,38 @@ static int number_doing(struct fgt_doings *doings,
 	return 0;
 }
 
+/* Nameless ones come last: each goes to its like with a name, if there is one. */
+static int number_kinds(struct fgt_doings *doings,
+			const struct fgt_ring_slice *slice,
+			struct distinct *distinct)
+{
+	int r = 0;
+
+	for (uint32_t i = 0; i < doings->stacks.count && r == 0; i++)
+		if (!is_nameless(slice, &distinct[i].doing))
+			r = number_doing(doings, slice, &distinct[i].doing,
+					 &distinct[i].id);
+	for (uint32_t i = 0; i < doings->stacks.count && r == 0; i++) {
+		if (!is_nameless(slice, &distinct[i].doing))
+			continue;
+		distinct[i].id = find_alike(doings, &distinct[i].doing);
+		if (distinct[i].id == FGT_ID_NONE)
+			r = number_doing(doings, slice, &distinct[i].doing,
+					 &distinct[i].id);
+	}
+	return r;
+}
+
 /* Many runs have the same stack, state and wait. */
 static int number_runs(struct fgt_doings *doings,
 		       const struct fgt_ring_slice *slice)
 {
-	uint32_t *known = NULL, known_capacity = 0;
+	struct distinct *distinct = NULL;
+	uint32_t capacity = 0;
 	int r = 0;
 
 	for (uint32_t i = 0; i < slice->run_count && r == 0; i++) {
 		const struct fgt_run *run = &slice->runs[i];
-		struct fgt_doing doing;
 		uint32_t same, before = doings->stacks.count;
 
 		r = pair(doings, ((uint64_t)run->stack << 32) | run->state,
@@ -185,17 +240,16 @@ static int number_runs(struct fgt_doings *doings,
 		if (r == 0)
 			r = fgt_id_map_add(&doings->stacks, same, &same);
 		if (r == 0)
-			r = FGT_ARRAY_GROW(known, same, known_capacity);
-		if (r < 0)
-			break;
-		if (same == before) {
-			doing = doing_of(slice, run);
-			r = number_doing(doings, slice, &doing, &known[same]);
-		}
-		if (r == 0)
-			doings->run_doings[i] = known[same];
+			r = FGT_ARRAY_GROW(distinct, same, capacity);
+		if (r == 0 && same == before)
+			distinct[same].doing = doing_of(slice, run);
+		doings->run_doings[i] = same;
 	}
-	free(known);
+	if (r == 0)
+		r = number_kinds(doings, slice, distinct);
+	for (uint32_t i = 0; i < slice->run_count && r == 0; i++)
+		doings->run_doings[i] = distinct[doings->run_doings[i]].id;
+	free(distinct);
 	return r;
 }
 
@@ -272,6 +326,17 @@ void fgt_doings_free(struct fgt_doings *doings)
 	free(doings->thread_groups);
 	free(doings->group_sizes);
 	free(doings);
+}
+
+struct fgt_doing fgt_doings_of_run(const struct fgt_doings *doings,
+				   const struct fgt_ring_slice *slice,
+				   uint32_t run)
+{
+	struct fgt_doing doing = doings->doings[doings->run_doings[run]], own;
+
+	own = doing;
+	own.wait = slice->runs[run].wait;
+	return own.wait && !is_nameless(slice, &own) ? own : doing;
 }
 
 uint32_t fgt_doings_run_at(const struct fgt_doings *doings,

@@ -46,6 +46,11 @@ uint32_t fgt_doings_run_at(const struct fgt_doings *doings,
 			   const struct fgt_ring_slice *slice, uint32_t thread,
 			   uint32_t tick);
 
+/* What a run does: owner and time-out are those of this very run. */
+struct fgt_doing fgt_doings_of_run(const struct fgt_doings *doings,
+				   const struct fgt_ring_slice *slice,
+				   uint32_t run);
+
 /* The kind of a wait by the name of its system call, where the reason was not
  * read. */
 enum fgt_wait_kind fgt_doing_kind_of_state(const struct fgt_ring_slice *slice,

@@ -14,6 +14,18 @@
 /* How far beyond what was seen elsewhere, as a part of what lies between that
  * and the median. */
 #define BEYOND_PART 0.5
+/* Standard deviations of a number of ticks that are no accident. */
+#define CHANCE 4
+
+/* Ticks meet what is shorter than their distance by chance: their number is
+ * spread like counts. One more: a median of 0 ticks is no proof of none. */
+static bool is_chance(double ms, double usual_ms, double tick_ms)
+{
+	double excess_ms = ms - usual_ms;
+
+	return excess_ms * excess_ms <
+	       CHANCE * CHANCE * (usual_ms + tick_ms) * tick_ms;
+}
 
 bool fgt_explain_is_unusual(const struct fgt_explanation *explanation,
 			    double ms, bool is_passive,
@@ -22,15 +34,15 @@ bool fgt_explain_is_unusual(const struct fgt_explanation *explanation,
 	const struct fgt_windows *windows = explanation->windows;
 	double floor_ms =
 		(is_passive ? PASSIVE_PART : WORTH_PART) * windows->length_ms;
-	double ticks_ms =
-		WORTH_TICKS * (double)explanation->slice->period_ns / 1e6;
+	double tick_ms = (double)explanation->slice->period_ns / 1e6;
 	uint32_t others = windows->count - 1;
 
-	if (floor_ms < ticks_ms)
-		floor_ms = ticks_ms;
+	if (floor_ms < WORTH_TICKS * tick_ms)
+		floor_ms = WORTH_TICKS * tick_ms;
 	if (others < FGT_EXPLAIN_WINDOWS_MIN)
 		return ms >= floor_ms;
 	return ms >= rank->usual_ms + floor_ms &&
+	       !is_chance(ms, rank->usual_ms, tick_ms) &&
 	       rank->place <= 1 + others / FGT_RANK_PER_HIGH &&
 	       ms >= rank->high_ms + floor_ms / 2 +
 			       BEYOND_PART * (rank->high_ms - rank->usual_ms);

@@ -92,19 +92,19 @@ static void put_stack(const struct explained_json *answer, uint32_t node)
 }
 
 /* In an open object. */
-static void put_doing(const struct explained_json *answer, uint32_t doing,
-		      uint32_t run)
+static void put_doing(const struct explained_json *answer, uint32_t run)
 {
-	const struct fgt_doing *of = &answer->of->doings->doings[doing];
+	const struct fgt_doing of =
+		fgt_doings_of_run(answer->of->doings, answer->slice, run);
 	struct fgt_words words = { .len = 0 };
 
-	fgt_words_add_doing(&words, answer->slice, of);
+	fgt_words_add_doing(&words, answer->slice, &of);
 	fgt_json_put_string(answer->json, "text", words.text);
-	put_name(answer, "function", of->place.function);
-	put_name(answer, "call", of->place.call);
+	put_name(answer, "function", of.place.function);
+	put_name(answer, "call", of.place.call);
 	fgt_json_put_string(answer->json, "state",
-			    fgt_slice_state_name(answer->slice, of->state));
-	put_wait(answer, of->wait);
+			    fgt_slice_state_name(answer->slice, of.state));
+	put_wait(answer, of.wait);
 	put_stack(answer, answer->slice->runs[run].stack);
 }
 
@@ -130,7 +130,7 @@ static void put_rows(const struct explained_json *answer)
 		put_ms(answer, "ms", row->ms);
 		if (row->doing != FGT_ID_NONE) {
 			put_rank(answer, &row->rank);
-			put_doing(answer, row->doing, row->run);
+			put_doing(answer, row->run);
 		}
 		fgt_json_end_object(answer->json);
 	}
@@ -154,8 +154,7 @@ static void put_steps(const struct explained_json *answer)
 		fgt_json_put_uint(answer->json, "depth", step->culprit.depth);
 		fgt_json_put_bool(answer->json, "deadlock",
 				  step->culprit.is_cycle);
-		put_doing(answer, of->doings->run_doings[step->culprit.run],
-			  step->culprit.run);
+		put_doing(answer, step->culprit.run);
 		fgt_json_end_object(answer->json);
 	}
 	fgt_json_end_array(answer->json);
@@ -164,8 +163,6 @@ static void put_steps(const struct explained_json *answer)
 static void put_cause(const struct explained_json *answer,
 		      const struct fgt_explained_cause *cause)
 {
-	const struct fgt_doings *doings = answer->of->doings;
-
 	fgt_json_begin_object(answer->json, NULL);
 	put_thread(answer, "thread", cause->run);
 	fgt_json_put_uint(answer->json, "threads", cause->threads);
@@ -175,12 +172,11 @@ static void put_cause(const struct explained_json *answer,
 	put_ms(answer, "excess_ms", cause->excess_ms);
 	put_rank(answer, &cause->rank);
 	fgt_json_put_bool(answer->json, "deadlock", cause->is_cycle);
-	put_doing(answer, cause->doing, cause->run);
+	put_doing(answer, cause->run);
 	if (cause->waiter_run != FGT_ID_NONE) {
 		fgt_json_begin_object(answer->json, "waiter");
 		put_thread(answer, "thread", cause->waiter_run);
-		put_doing(answer, doings->run_doings[cause->waiter_run],
-			  cause->waiter_run);
+		put_doing(answer, cause->waiter_run);
 		fgt_json_end_object(answer->json);
 	}
 	fgt_json_end_object(answer->json);

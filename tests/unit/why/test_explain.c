@@ -18,6 +18,7 @@
 #define COUNT 20u
 #define MUTEX "libc.so.6!start_thread;serve;lookup;libc.so.6!pthread_mutex_lock"
 #define IDLE  "libc.so.6!start_thread;serve;libc.so.6!epoll_wait"
+#define READ  (FGT_STATE_SYSCALL_FIRST + 0)
 #define SLEEP (FGT_STATE_SYSCALL_FIRST + 35)
 
 static uint64_t tick_ns(uint32_t tick)
@@ -191,6 +192,65 @@ static void quiet_range_has_no_cause(void **state)
 	fgt_ring_slice_free(slice);
 }
 
+/* A thread that works in count ticks of the range, and in usual ticks of each
+ * other window, and is idle else. */
+static struct fgt_explanation *explain_worker(struct fgt_ring_slice *slice,
+					      uint32_t usual, uint32_t count)
+{
+	uint32_t thread = fixture_thread(slice, 10, "worker");
+	uint32_t work = fixture_stack(slice, "libc.so.6!start_thread;work");
+	uint32_t idle = fixture_stack(slice, IDLE);
+
+	for (uint32_t tick = 0; tick < TICKS; tick += COUNT) {
+		uint32_t working = tick == FIRST ? count : usual;
+
+		fixture_run(slice, thread, tick, working, work,
+			    FGT_STATE_RUNNING);
+		fixture_run(slice, thread, tick + working, COUNT - working,
+			    idle, FIXTURE_EPOLL);
+	}
+	return explain(slice, 0);
+}
+
+static void what_ticks_met_by_chance_is_no_cause(void **state)
+{
+	struct fgt_ring_slice *slice = fixture_new(TICKS);
+	struct fgt_explanation *explanation = explain_worker(slice, 6, 12);
+
+	(void)state;
+	assert_int_equal(explanation->cause_count, 0);
+	fgt_explanation_free(explanation);
+	fgt_ring_slice_free(slice);
+	slice = fixture_new(TICKS);
+	explanation = explain_worker(slice, 6, 18);
+	assert_int_equal(explanation->cause_count, 1);
+	fgt_explanation_free(explanation);
+	fgt_ring_slice_free(slice);
+}
+
+static void brief_wait_without_name_is_like_the_named_ones(void **state)
+{
+	static const char *const texts[] = { "", "socket:[12]", "pipe:[7]" };
+	struct fgt_ring_slice *slice = fixture_new(TICKS);
+	uint32_t thread = fixture_thread(slice, 10, "worker");
+	uint32_t stack = fixture_stack(slice, "serve;libc.so.6!read");
+	struct fgt_doings *doings;
+
+	(void)state;
+	for (uint32_t i = 0; i < 3; i++) {
+		fixture_run(slice, thread, i * 10, 10, stack, READ);
+		fixture_wait(slice, FGT_WAIT_DESCRIPTOR, 0, texts[i]);
+	}
+	assert_int_equal(fgt_doings_new(slice, &doings), 0);
+	assert_int_equal(doings->count, 2);
+	assert_int_equal(doings->run_doings[0], doings->run_doings[1]);
+	assert_int_not_equal(doings->run_doings[1], doings->run_doings[2]);
+	assert_int_equal(fgt_doings_of_run(doings, slice, 0).wait, 2);
+	assert_int_equal(fgt_doings_of_run(doings, slice, 2).wait, 3);
+	fgt_doings_free(doings);
+	fgt_ring_slice_free(slice);
+}
+
 static void rows_add_up_to_the_range(void **state)
 {
 	struct fgt_ring_slice *slice = fixture_new(TICKS);
@@ -270,6 +330,9 @@ int main(void)
 		cmocka_unit_test(deadlock_is_seen),
 		cmocka_unit_test(wake_up_leads_to_the_waker),
 		cmocka_unit_test(quiet_range_has_no_cause),
+		cmocka_unit_test(what_ticks_met_by_chance_is_no_cause),
+		cmocka_unit_test(
+			brief_wait_without_name_is_like_the_named_ones),
 		cmocka_unit_test(rows_add_up_to_the_range),
 		cmocka_unit_test(range_without_ticks_is_refused),
 		cmocka_unit_test(range_without_baseline_lists_most_time),
