@@ -68,12 +68,15 @@ static void take_info(struct fgt_sampled *sampled,
 		      const struct fgt_process_info *info)
 {
 	struct fgt_target_status *status = &sampled->status;
+	char title[FGT_TITLE_MAX];
 
 	status->uid = info->uid;
 	memcpy(status->name, info->name, sizeof(status->name));
 	memcpy(status->exe, info->exe, sizeof(status->exe));
 	sampled->has_new_texts = true;
+	memcpy(title, sampled->info.title, sizeof(title));
 	sampled->info = *info;
+	memcpy(sampled->info.title, title, sizeof(title));
 	sampled->info.service = status->service;
 	fgt_ring_set_process(sampled->ring, &sampled->info);
 }

@@ -19,8 +19,8 @@ struct fgt_sampled {
 	struct fgt_look look;
 	bool is_stopped;
 	bool is_in_tick;
-	/* A thread of the sampler has not returned from a call about it: nothing
-	 * is read of it any more. Set with the sampler's mutex. */
+	/* A thread of the sampler has not returned from a call about it:
+	 * nothing is read of it any more. Set with the sampler's mutex. */
 	bool is_given_up;
 
 	/* Threads whose stacks lacked maps; see look_where_maps_lacked(). */
@@ -58,6 +58,8 @@ struct fgt_sampled {
 		uint64_t context; /* address of what was published, and when */
 		uint64_t published_ns;
 		uint64_t ran_ns; /* when it had run the last time */
+		uint64_t arguments; /* address of its title; 0: not known */
+		bool is_title_read;
 		/* A payload that another process reads; bytes NULL: none. */
 		struct fgt_context_asked {
 			uint8_t *bytes;

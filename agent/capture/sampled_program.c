@@ -47,8 +47,8 @@ void fgt_sampled_take_program(struct fgt_sampled *sampled,
 			     tick->mono_ns);
 }
 
-/* After 1, 2, 4 … ticks: a program that gives up its rights, or hides from other
- * processes, does so early. Later the daemon reads once a second. */
+/* After 1, 2, 4 … ticks: a program that gives up its rights, or hides from
+ * other processes, does so early. Later the daemon reads once a second. */
 static bool is_read_due(uint64_t ticks)
 {
 	return ticks > 0 && ticks <= YOUNG_TICKS && (ticks & (ticks - 1)) == 0;

@@ -2,9 +2,9 @@
 /*
  * Which service a target is a part of: what its program publishes, and its
  * cgroup. Runs in the sampler's thread, once a second; the thread that attaches
- * a target reads its cgroup. Must not wait for a file system (fault X7): a payload
- * in a mapped file, as static data of a program are, is not read. Where the
- * cache of images is served, so are payloads: what a program has written is
+ * a target reads its cgroup. Must not wait for a file system (fault X7): a
+ * payload in a mapped file, as static data of a program are, is not read. Where
+ * the cache of images is served, so are payloads: what a program has written is
  * read in a process without rights.
  */
 #include "agent/capture/sampled.h"
@@ -16,6 +16,7 @@
 
 #include "agent/capture/service/cgroup.h"
 #include "agent/capture/service/context.h"
+#include "agent/capture/service/title.h"
 #include "agent/context/payload.h"
 #include "agent/unwind/arch/memory.h"
 #include "agent/unwind/maps/maps_open.h"
@@ -64,6 +65,8 @@ static void show(struct fgt_sampled *sampled)
 {
 	struct fgt_service *service = &sampled->info.service;
 
+	memcpy(sampled->status.title, sampled->info.title,
+	       sizeof(sampled->status.title));
 	*service = sampled->service.published;
 	fgt_service_add(service, &sampled->service.started);
 	sampled->status.service = *service;
@@ -98,6 +101,9 @@ void fgt_sampled_begin_service(struct fgt_sampled *sampled)
 	memset(&sampled->service, 0, sizeof(sampled->service));
 	fgt_cgroup_read(sampled->look.process.proc_fd,
 			&sampled->service.started);
+	sampled->service.arguments =
+		fgt_title_address(sampled->look.process.proc_fd);
+	sampled->info.title[0] = '\0';
 	show(sampled);
 }
 
@@ -191,6 +197,23 @@ static void find_context(struct fgt_sampled *sampled,
 		(void)fgt_stacks_refresh(stacks, tick->mono_ns, false, NULL);
 }
 
+/* What lies behind the arguments is the environment: always readable, too. */
+static void check_title(struct fgt_sampled *sampled)
+{
+	char bytes[FGT_TITLE_MAX], title[FGT_TITLE_MAX];
+
+	if (!sampled->service.arguments ||
+	    read_memory(sampled, sampled->service.arguments, bytes,
+			sizeof(bytes)) < 0)
+		return;
+	sampled->service.is_title_read = true;
+	fgt_title_parse(bytes, sizeof(bytes), title);
+	if (strcmp(title, sampled->info.title) == 0)
+		return;
+	memcpy(sampled->info.title, title, sizeof(title));
+	publish(sampled);
+}
+
 void fgt_sampled_check_service(struct fgt_sampled *sampled,
 			       const struct fgt_tick *tick, bool has_run)
 {
@@ -198,6 +221,8 @@ void fgt_sampled_check_service(struct fgt_sampled *sampled,
 		sampled->service.ran_ns = tick->mono_ns;
 	if (!sampled->look.is_readable || !sampled->look.stacks.maps)
 		return;
+	if (has_run || !sampled->service.is_title_read)
+		check_title(sampled);
 	if (sampled->service.asked.bytes && take_asked(sampled) > 0)
 		publish(sampled);
 	/* A program that has not run has not published again. */

@@ -74,11 +74,11 @@ void fgt_sampler_stop(struct fgt_sampler *sampler);
 
 /*
  * Samples a process from the next tick on, into a ring of ring_bytes (0: that
- * of the options); the first tick has run when this
- * returns if the sampler is started (at most 1 s). -EEXIST already sampled
- * (ret_target is set), -ESRCH, -EPERM/-EACCES with a remedy, -ENOSPC more
- * than 256 targets, -ENOMEM. Where the sampler is watched, -EAGAIN: the process,
- * or another one of its user, could not be read in time. Any thread.
+ * of the options); the first tick has run when this returns if the sampler is
+ * started (at most 1 s). -EEXIST already sampled (ret_target is set), -ESRCH,
+ * -EPERM/-EACCES with a remedy, -ENOSPC more than 256 targets, -ENOMEM. Where
+ * the sampler is watched, -EAGAIN: the process, or another one of its user,
+ * could not be read in time. Any thread.
  */
 int fgt_sampler_attach(struct fgt_sampler *sampler, int32_t pid,
 		       size_t ring_bytes, struct fgt_target **ret_target,
@@ -86,9 +86,9 @@ int fgt_sampler_attach(struct fgt_sampler *sampler, int32_t pid,
 /*
  * ---- Threads that hang (is_watched) ----------------------------------------
  *
- * A call about one process may never return. Its thread is given up, and another
- * one goes on with all other processes; that process is sampled no longer, see
- * fgt_target_is_given_up(). For the watchdog's thread.
+ * A call about one process may never return. Its thread is given up, and
+ * another one goes on with all other processes; that process is sampled no
+ * longer, see fgt_target_is_given_up(). For the watchdog's thread.
  */
 
 /* A thread with this heartbeat has been inside one call for too long; of no

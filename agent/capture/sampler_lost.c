@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Gives up threads of the sampler that wait inside a call about one process, and
- * lets another thread go on with all other processes. Runs in the watchdog's thread, and
- * where a process is attached; must not wait for such a thread.
+ * Gives up threads of the sampler that wait inside a call about one process,
+ * and lets another thread go on with all other processes. Runs in the
+ * watchdog's thread, and where a process is attached; must not wait for such a
+ * thread.
  *
  * A thread that was given up owns what its call may still write to: its target
  * and its buffers, which are freed when it has ended.

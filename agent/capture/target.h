@@ -42,6 +42,7 @@ struct fgt_target_status {
 	/* Up to a second old. */
 	char name[64];
 	char exe[512];
+	char title[FGT_TITLE_MAX]; /* what it calls itself, or "" */
 	struct fgt_service service;
 	char rate_note[200]; /* why the rate is lowered, or "" */
 	char limitation[240]; /* what is not permitted and the remedy, or "" */

@@ -24,8 +24,8 @@ struct fgt_self_child {
 
 /*
  * It is a child of this process: its death sends SIGCHLD. *ret_fd is this end
- * of the socket, *ret_pid_fd the only handle on the child. -EAGAIN: it could not
- * be started, or this process is such a child, whose main() does not call
+ * of the socket, *ret_pid_fd the only handle on the child. -EAGAIN: it could
+ * not be started, or this process is such a child, whose main() does not call
  * fgt_self_child_is_asked() first: it must not start children without end.
  *
  * MT-Safe | AS-Unsafe

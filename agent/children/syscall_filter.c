@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Seccomp filters. Run in the symbol helper, row servers, fronts and the HTTP server,
- * which must not open, connect or execute, and in the delivery process, which must not
- * execute; none may touch another process.
+ * Seccomp filters. Run in the symbol helper, row servers, fronts and the HTTP
+ * server, which must not open, connect or execute, and in the delivery process,
+ * which must not execute; none may touch another process.
  */
 #include "agent/children/confinement.h"
 

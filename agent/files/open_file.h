@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opens files of targets. A file system may never answer: a process of a hostile
- * user is behind it (FUSE, also below an overlay), or a server that has gone
- * (fault X7). So another process asks it, the reader, which is given up when it
- * is late.
+ * Opens files of targets. A file system may never answer: a process of a
+ * hostile user is behind it (FUSE, also below an overlay), or a server that has
+ * gone (fault X7). So another process asks it, the reader, which is given up
+ * when it is late.
  */
 #ifndef FGT_AGENT_FILES_OPEN_FILE_H
 #define FGT_AGENT_FILES_OPEN_FILE_H
@@ -44,8 +44,8 @@ struct fgt_open_request {
 	uint64_t dev, ino; /* of another one: -ESTALE; ino 0: any */
 	const struct fgt_file_version *known; /* -EALREADY; NULL: none */
 	/* A disk of this machine, or a place that its administrator named: may
-	 * take long, and is asked for even if other files did not answer. With ino,
-	 * which is checked first, no reader is needed. */
+	 * take long, and is asked for even if other files did not answer. With
+	 * ino, which is checked first, no reader is needed. */
 	bool is_trusted;
 	bool is_urgent; /* the sampler waits: all targets' ticks are late */
 	int64_t *left_ms; /* for all requests of the caller; NULL: no bound */

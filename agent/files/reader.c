@@ -17,10 +17,10 @@
 
 #define MS UINT64_C(1000000)
 /*
- * For all users: while a request lasts, no other one has its reader, which keeps
- * nothing of it, and a reader that is late is not used again. So the files of one
- * user delay no other user's. A reader for each user would cost a process each,
- * and divide nothing that is shared here.
+ * For all users: while a request lasts, no other one has its reader, which
+ * keeps nothing of it, and a reader that is late is not used again. So the
+ * files of one user delay no other user's. A reader for each user would cost a
+ * process each, and divide nothing that is shared here.
  */
 #define READERS_MAX	 24u
 #define READERS_TRUSTED	 4u /* of these, for files that are trusted */

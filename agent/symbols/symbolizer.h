@@ -49,13 +49,14 @@ FGT_DEFINE_AUTO(struct fgt_symbolizer *, fgt_symbolizer_free);
 /*
  * Resolves every frame of the slice that has no symbols yet. A frame without a
  * name becomes image!0xstart, the ELF address at which its function begins by
- * the unwind rules, or image+0xoffset, with a reason; markers get their name; afterwards
- * every frame has symbols. Addresses of waits get a name, too: the object that
- * covers them ("g_lock+0x8"), image+0xoffset, or while it lives "heap" and "stack
- * of thread N"; sockets get where they lead (sockets.h). Waits for helpers at most wait_max_ms in all: frames
- * that are not named by then count as not readable. is_live: slice->process
- * still runs on this machine (its root and perf map may be read). -ENOMEM;
- * -EBUSY: programs of FGT_USERS_MAX other users are named at this moment.
+ * the unwind rules, or image+0xoffset, with a reason; markers get their name;
+ * afterwards every frame has symbols. Addresses of waits get a name, too: the
+ * object that covers them ("g_lock+0x8"), image+0xoffset, or while it lives
+ * "heap" and "stack of thread N"; sockets get where they lead (sockets.h).
+ * Waits for helpers at most wait_max_ms in all: frames that are not named by
+ * then count as not readable. is_live: slice->process still runs on this
+ * machine (its root and perf map may be read). -ENOMEM; -EBUSY: programs of
+ * FGT_USERS_MAX other users are named at this moment.
  *
  * MT-Safe (calls for one user's programs take turns per image) | AS-Unsafe
  */

@@ -123,6 +123,7 @@ void fgt_cut_process(const struct fgt_region *region,
 	ret_process->host[sizeof(ret_process->host) - 1] = '\0';
 	ret_process->arch[sizeof(ret_process->arch) - 1] = '\0';
 	ret_process->os_release[sizeof(ret_process->os_release) - 1] = '\0';
+	ret_process->title[sizeof(ret_process->title) - 1] = '\0';
 	for (size_t i = 0; i < FGT_SERVICE_TEXTS; i++)
 		fgt_service_text_at(&ret_process->service,
 				    i)[FGT_SERVICE_TEXT_MAX - 1] = '\0';

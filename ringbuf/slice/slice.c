@@ -30,6 +30,8 @@ void fgt_ring_slice_free(struct fgt_ring_slice *slice)
 {
 	if (!slice)
 		return;
+	free(slice->processes);
+	free(slice->members);
 	free(slice->anchors);
 	free(slice->tick_ns);
 	free(slice->paces);
@@ -58,6 +60,16 @@ void fgt_ring_slice_free(struct fgt_ring_slice *slice)
 const char *fgt_slice_string(const struct fgt_ring_slice *slice, uint32_t id)
 {
 	return fgt_strings_get(&slice->strings, id);
+}
+
+uint32_t fgt_slice_find_thread(const struct fgt_ring_slice *slice, int32_t tid)
+{
+	size_t at = FGT_ARRAY_BISECT(i, slice->thread_count,
+				     slice->threads[i].tid < tid);
+
+	return tid && at < slice->thread_count && slice->threads[at].tid == tid
+		       ? (uint32_t)at
+		       : slice->thread_count;
 }
 
 const char *fgt_slice_state_name(const struct fgt_ring_slice *slice,

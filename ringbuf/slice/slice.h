@@ -24,6 +24,23 @@ struct fgt_slice_thread {
 	int32_t tid;
 	uint32_t name; /* string id */
 	uint64_t start_time; /* clock ticks since boot, /proc/…/stat field 22 */
+	uint32_t process; /* index into processes; 0 if there are none */
+};
+
+/* A process of which the slice has threads. */
+struct fgt_slice_process {
+	uint64_t start_time; /* clock ticks since boot */
+	int32_t pid;
+	uint32_t name, exe; /* string ids: comm, path */
+	/* String id: what it calls itself in the place of its command line,
+	 * "postgres: checkpointer"; 0: nothing else than that. */
+	uint32_t title;
+};
+
+/* In .fgt files only: threads keep their process themselves. */
+struct fgt_slice_member {
+	uint32_t thread; /* index into threads */
+	uint32_t process; /* index into processes */
 };
 
 /* A stack is a node; walking parents leads from the leaf to the root. */
@@ -162,6 +179,8 @@ struct fgt_anchor {
 	uint64_t wall_ns; /* since the epoch */
 };
 
+#define FGT_TITLE_MAX 128 /* NUL included */
+
 /* The target as it was; set with fgt_ring_set_process(). */
 struct fgt_process_info {
 	int32_t pid;
@@ -172,11 +191,20 @@ struct fgt_process_info {
 	char host[65]; /* host name */
 	char arch[16]; /* "x86_64", "aarch64" */
 	char os_release[65]; /* kernel release */
+	/* What it calls itself in the place of its command line, as "postgres:
+	 * checkpointer"; "": nothing else than that. */
+	char title[FGT_TITLE_MAX];
 	struct fgt_service service;
 };
 
 struct fgt_ring_slice {
+	/* Of several processes the one that was asked for, or the first. */
 	struct fgt_process_info process;
+	/* None, if it is one process. */
+	struct fgt_slice_process *processes;
+	uint32_t process_count;
+	struct fgt_slice_member *members; /* while it is read or written */
+	uint32_t member_count;
 
 	/* CLOCK_MONOTONIC, ns; covered = [tick_ns[0], tick_ns[count - 1]]. */
 	uint64_t requested_from_ns, requested_to_ns;
@@ -186,8 +214,8 @@ struct fgt_ring_slice {
 	uint64_t evicted_ticks; /* asked for, but already dropped */
 	uint64_t lapped_ticks; /* overwritten while the slice was cut */
 	/* Threads that ended before a tick knew them, to within a second of the
-	 * covered range; 0: not counted. Their CPU time, and without a count what
-	 * other threads used between their last look and their end. */
+	 * covered range; 0: not counted. Their CPU time, and without a count
+	 * what other threads used between their last look and their end. */
 	uint64_t brief_threads, brief_cpu_ns;
 
 	/* Clock anchors, about one a second, in order; at least one. */
@@ -255,6 +283,10 @@ FGT_DEFINE_AUTO(struct fgt_ring_slice *, fgt_ring_slice_free);
 
 /* Never NULL; "" for unknown ids. */
 const char *fgt_slice_string(const struct fgt_ring_slice *slice, uint32_t id);
+
+/* Index of the first thread with that number, which several in turn may have
+ * had; thread_count if there is none. No thread has number 0. */
+uint32_t fgt_slice_find_thread(const struct fgt_ring_slice *slice, int32_t tid);
 
 /* Name of a state of the slice, "unknown" if it has none. Never NULL. */
 const char *fgt_slice_state_name(const struct fgt_ring_slice *slice,

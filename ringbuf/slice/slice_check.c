@@ -8,6 +8,7 @@
 
 #include "ringbuf/slice/edge.h"
 #include "ringbuf/slice/pace.h"
+#include "ringbuf/slice/processes.h"
 #include "ringbuf/slice/slice_layout.h"
 #include "ringbuf/slice/spans.h"
 
@@ -36,6 +37,7 @@ static bool is_process_valid(const struct fgt_process_info *process)
 	       is_terminated(process->arch, sizeof(process->arch)) &&
 	       is_terminated(process->os_release,
 			     sizeof(process->os_release)) &&
+	       is_terminated(process->title, sizeof(process->title)) &&
 	       is_service_valid(&process->service);
 }
 
@@ -239,5 +241,6 @@ bool fgt_slice_is_valid(const struct fgt_ring_slice *slice)
 	       are_symbols_valid(slice) && are_frames_valid(slice) &&
 	       are_nodes_valid(slice) && are_runs_valid(slice) &&
 	       fgt_edges_are_valid(slice) && fgt_waits_are_valid(slice) &&
-	       fgt_spans_are_valid(slice) && are_notes_valid(slice);
+	       fgt_spans_are_valid(slice) && are_notes_valid(slice) &&
+	       fgt_processes_are_valid(slice);
 }

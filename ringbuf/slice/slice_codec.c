@@ -10,6 +10,7 @@
 #include <msgpack.h>
 #include <stdlib.h>
 
+#include "ringbuf/slice/processes.h"
 #include "ringbuf/slice/slice_layout.h"
 
 static int put_bytes(void *context, const char *bytes, size_t len)
@@ -48,7 +49,7 @@ static void pack_process(msgpack_packer *packer,
 			 const struct fgt_process_info *process)
 {
 	pack_text(packer, "process");
-	msgpack_pack_map(packer, 8);
+	msgpack_pack_map(packer, 8 + (*process->title != '\0'));
 	pack_text(packer, "pid");
 	msgpack_pack_int32(packer, process->pid);
 	pack_u64(packer, "uid", process->uid);
@@ -58,6 +59,8 @@ static void pack_process(msgpack_packer *packer,
 	pack_member(packer, "host", process->host);
 	pack_member(packer, "arch", process->arch);
 	pack_member(packer, "os_release", process->os_release);
+	if (*process->title)
+		pack_member(packer, "title", process->title);
 }
 
 static void pack_range(msgpack_packer *packer,
@@ -287,16 +290,17 @@ static int encode(const struct fgt_ring_slice *slice,
 int fgt_slice_encode(const struct fgt_ring_slice *slice,
 		     const struct fgt_sink *sink)
 {
-	struct fgt_ring_slice with_waits = *slice;
+	struct fgt_ring_slice full = *slice;
 	int r;
 
 	if (!is_encodable(slice))
 		return -EOVERFLOW;
-	r = fgt_run_waits_new(slice, &with_waits.run_waits,
-			      &with_waits.run_wait_count);
-	if (r < 0)
-		return r;
-	r = encode(&with_waits, sink);
-	free(with_waits.run_waits);
+	r = fgt_run_waits_new(slice, &full.run_waits, &full.run_wait_count);
+	if (r == 0)
+		r = fgt_members_new(slice, &full.members, &full.member_count);
+	if (r == 0)
+		r = encode(&full, sink);
+	free(full.run_waits);
+	free(full.members);
 	return r;
 }

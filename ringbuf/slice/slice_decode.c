@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "ringbuf/base/msgpack_cursor.h"
+#include "ringbuf/slice/processes.h"
 #include "ringbuf/slice/slice_head.h"
 #include "ringbuf/slice/slice_layout.h"
 
@@ -345,6 +346,10 @@ static int read_pairs(struct fgt_msgpack_cursor *cursor, uint32_t count,
 		return fgt_why_set(why, -EBADMSG,
 				   "damaged slice: a wait of a run that does "
 				   "not exist, or has another one");
+	if (!fgt_members_settle(slice))
+		return fgt_why_set(why, -EBADMSG,
+				   "damaged slice: a process has a thread that "
+				   "does not exist");
 	return 0;
 }
 

@@ -48,6 +48,8 @@ int fgt_slice_read_process(struct fgt_msgpack_cursor *cursor,
 			READ_TEXT(cursor, process->arch);
 		else if (fgt_msgpack_text_is(key, "os_release"))
 			READ_TEXT(cursor, process->os_release);
+		else if (fgt_msgpack_text_is(key, "title"))
+			READ_TEXT(cursor, process->title);
 		else
 			fgt_msgpack_skip(cursor);
 	}

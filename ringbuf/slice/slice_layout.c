@@ -34,6 +34,8 @@
 #define OF_RUN(kind, member)  FIELD(kind, struct fgt_run_wait, member)
 #define WAKER(kind, member)   FIELD(kind, struct fgt_slice_waker, member)
 #define WAKE(kind, member)    FIELD(kind, struct fgt_slice_wake, member)
+#define PROCESS(kind, member) FIELD(kind, struct fgt_slice_process, member)
+#define MEMBER(kind, member)  FIELD(kind, struct fgt_slice_member, member)
 
 const struct fgt_table fgt_slice_tables[FGT_TABLE_COUNT] = {
 	{ "anchors", TABLE(anchors, anchor_count, 2),
@@ -97,4 +99,12 @@ const struct fgt_table fgt_slice_tables[FGT_TABLE_COUNT] = {
 	  .is_rare = true,
 	  .fields = { WAKE(DELTA32, thread), WAKE(DELTA64, at_ns),
 		      WAKE(U32, waker), WAKE(U32, delay_us) } },
+	{ "processes", TABLE(processes, process_count, 5), .is_optional = true,
+	  .is_rare = true,
+	  .fields = { PROCESS(I32, pid), PROCESS(U64, start_time),
+		      PROCESS(U32, name), PROCESS(U32, exe),
+		      PROCESS(U32, title) } },
+	{ "members", TABLE(members, member_count, 2), .is_optional = true,
+	  .is_rare = true,
+	  .fields = { MEMBER(DELTA32, thread), MEMBER(U32, process) } },
 };

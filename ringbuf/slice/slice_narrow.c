@@ -12,6 +12,7 @@
 #include "ringbuf/base/array.h"
 #include "ringbuf/slice/edge.h"
 #include "ringbuf/slice/pace.h"
+#include "ringbuf/slice/processes.h"
 #include "ringbuf/slice/spans.h"
 
 /* New numbers of the old things; 0: not used (yet). */
@@ -158,7 +159,7 @@ static int copy_threads(struct narrowing *narrowing)
 
 	for (uint32_t i = 0; i < result->thread_count && !error; i++)
 		error = move_string(narrowing, &result->threads[i].name);
-	return error;
+	return error ? error : fgt_processes_narrow(narrowing->source, result);
 }
 
 static int copy_nodes(struct narrowing *narrowing)

@@ -6,8 +6,8 @@
  *
  * bench_tick PID TICKS
  *
- * valgrind does not have pidfd_open(): an eventfd that is never written replaces
- * the descriptor that reports the end of the process.
+ * valgrind does not have pidfd_open(): an eventfd that is never written
+ * replaces the descriptor that reports the end of the process.
  */
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Encodes and sends: each payload is sent before the next one is encoded. Runs
- * in a thread or process that may wait as long as an upload or a disk does; must
- * not let a key into a message.
+ * in a thread or process that may wait as long as an upload or a disk does;
+ * must not let a key into a message.
  */
 #include "upload/deliver/dispatch.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Slice and facts as payloads: for Sentry a transaction, followed by the chunks
- * of its profile, or together with a profile of version 1; else one payload. Runs in a thread or process that may wait as long
- * as the taker does.
+ * of its profile, or together with a profile of version 1; else one payload.
+ * Runs in a thread or process that may wait as long as the taker does.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -5,9 +5,9 @@
  * in any thread; must not hold a line: a stack's text is written level by
  * level.
  *
- * With holders, the stack of a thread that waits for a lock goes on, above "--",
- * with that of the thread that holds it, from its leaf to its root, and with that
- * thread's name: as graphs of wake-ups have them.
+ * With holders, the stack of a thread that waits for a lock goes on, above
+ * "--", with that of the thread that holds it, from its leaf to its root, and
+ * with that thread's name: as graphs of wake-ups have them.
  *
  * The format has two special characters. In names ';' becomes ':', and control
  * characters become spaces.
@@ -21,6 +21,7 @@
 #include "ringbuf/base/sink.h"
 #include "ringbuf/base/utf8.h"
 #include "ringbuf/slice/pace.h"
+#include "ringbuf/slice/processes.h"
 #include "upload/format/parts/levels.h"
 #include "upload/format/parts/options.h"
 
@@ -46,6 +47,8 @@ struct folded {
 	struct tree_entry *entry; /* [entries.count], by id */
 	uint32_t capacity;
 	uint32_t first_root;
+	uint32_t root; /* NO_ENTRY; of several processes the one of that which
+			* is being added */
 	struct output_part *parts; /* still to be written, the next one last */
 	size_t part_count, part_capacity;
 	uint32_t path[2 * FGT_LEVELS_MAX + 4];
@@ -131,7 +134,7 @@ static int step_to_text(struct folded *folded, const char *text,
 static int add_stack(struct folded *folded, uint32_t stack, uint32_t state,
 		     uint32_t *ret_entry)
 {
-	uint32_t entry = NO_ENTRY, name;
+	uint32_t entry = folded->root, name;
 	int r;
 
 	fgt_levels_expand(&folded->levels, stack, state);
@@ -170,13 +173,8 @@ static int index_runs(struct folded *folded)
 static uint32_t holder_of(const struct fgt_ring_slice *slice,
 			  const struct fgt_run *run)
 {
-	int32_t tid = run->wait ? slice->waits[run->wait - 1].owner_tid : 0;
-	size_t at = FGT_ARRAY_BISECT(i, slice->thread_count,
-				     slice->threads[i].tid < tid);
-
-	return tid && at < slice->thread_count && slice->threads[at].tid == tid
-		       ? (uint32_t)at
-		       : slice->thread_count;
+	return fgt_slice_find_thread(
+		slice, run->wait ? slice->waits[run->wait - 1].owner_tid : 0);
 }
 
 /* From the waiting thread's leaf on. */
@@ -249,20 +247,36 @@ static int add_held(struct folded *folded, const struct fgt_run *run,
 
 /* ---- All --------------------------------------------------------------------- */
 
+/* Of several processes, a frame at the root of all stacks. */
+static int begin_process(struct folded *folded, uint32_t number)
+{
+	struct fgt_process_of of = fgt_slice_process(folded->slice, number);
+	char text[FGT_LEVEL_NAME_MAX];
+
+	folded->root = NO_ENTRY;
+	if (fgt_slice_process_count(folded->slice) == 1)
+		return 0;
+	snprintf(text, sizeof(text), "%.100s (%d)", of.title, of.pid);
+	return step_to_text(folded, text, &folded->root);
+}
+
 /* Sums by (stack, state) first, since expanding a stack is expensive. */
-static int add_runs(struct folded *folded, struct fgt_id_map *stacks,
-		    uint64_t *ticks)
+static int add_runs(struct folded *folded, uint32_t process,
+		    struct fgt_id_map *stacks, uint64_t *ticks)
 {
 	const struct fgt_ring_slice *slice = folded->slice;
 	int r;
 
 	for (uint32_t i = 0; i < slice->run_count; i++) {
 		const struct fgt_run *run = &slice->runs[i];
-		uint32_t id;
+		uint32_t id, holder = slice->thread_count;
 
-		if (folded->thread_runs &&
-		    holder_of(slice, run) < slice->thread_count) {
-			r = add_held(folded, run, holder_of(slice, run));
+		if (slice->threads[run->thread].process != process)
+			continue;
+		if (folded->thread_runs)
+			holder = holder_of(slice, run);
+		if (holder < slice->thread_count) {
+			r = add_held(folded, run, holder);
 			if (r)
 				return r;
 			continue;
@@ -286,16 +300,28 @@ static int add_runs(struct folded *folded, struct fgt_id_map *stacks,
 	return 0;
 }
 
-static int build_tree(struct folded *folded)
+static int add_process(struct folded *folded, uint32_t process)
 {
 	struct fgt_id_map stacks = { 0 };
-	uint64_t *ticks;
-	int r = -ENOMEM;
+	uint64_t *ticks = NULL;
+	int r = begin_process(folded, process);
 
-	if (FGT_ARRAY_NEW(ticks, folded->slice->run_count))
-		r = add_runs(folded, &stacks, ticks);
+	if (!r && !FGT_ARRAY_NEW(ticks, folded->slice->run_count))
+		r = -ENOMEM;
+	if (!r)
+		r = add_runs(folded, process, &stacks, ticks);
 	free(ticks);
 	fgt_id_map_done(&stacks);
+	return r;
+}
+
+static int build_tree(struct folded *folded)
+{
+	int r = 0;
+
+	for (uint32_t i = 0; i < fgt_slice_process_count(folded->slice) && !r;
+	     i++)
+		r = add_process(folded, i);
 	return r;
 }
 

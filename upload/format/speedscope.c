@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "ringbuf/base/json.h"
+#include "ringbuf/slice/processes.h"
 #include "upload/format/parts/functions.h"
 #include "upload/format/parts/options.h"
 #include "upload/format/parts/timeline.h"
@@ -147,10 +148,13 @@ static void put_thread(struct speedscope *speedscope, uint32_t first_run,
 	const struct fgt_slice_thread *thread =
 		&slice->threads[slice->runs[first_run].thread];
 	const char *name = fgt_slice_string(slice, thread->name);
+	struct fgt_process_of of = fgt_slice_process(slice, thread->process);
+	bool is_one = fgt_slice_process_count(slice) == 1;
 	struct fgt_json *json = &speedscope->json;
-	char numbered[64];
+	char numbered[192];
 
-	snprintf(numbered, sizeof(numbered), "%.32s (%d)",
+	snprintf(numbered, sizeof(numbered), "%.100s%s%.32s (%d)",
+		 is_one ? "" : of.title, is_one ? "" : ": ",
 		 *name ? name : "thread", thread->tid);
 	fgt_json_newline(json);
 	fgt_json_begin_object(json, NULL);

@@ -6,19 +6,18 @@
 #include "upload/why/culprit.h"
 
 #include "ringbuf/base/array.h"
+#include "ringbuf/slice/processes.h"
 
 uint32_t fgt_culprit_thread(const struct fgt_doings *doings,
 			    const struct fgt_ring_slice *slice, int32_t tid,
 			    uint32_t tick)
 {
-	size_t at = FGT_ARRAY_BISECT(i, slice->thread_count,
-				     slice->threads[i].tid < tid);
+	uint32_t at = fgt_slice_find_thread(slice, tid);
 
 	/* A number may have been used by several threads. */
 	for (; at < slice->thread_count && slice->threads[at].tid == tid; at++)
-		if (fgt_doings_run_at(doings, slice, (uint32_t)at, tick) !=
-		    FGT_ID_NONE)
-			return (uint32_t)at;
+		if (fgt_doings_run_at(doings, slice, at, tick) != FGT_ID_NONE)
+			return at;
 	return FGT_ID_NONE;
 }
 
@@ -66,7 +65,7 @@ static uint32_t next_thread(const struct fgt_doings *doings,
 {
 	const struct fgt_slice_wake *wake;
 	const struct fgt_slice_waker *waker;
-	uint32_t kind;
+	uint32_t kind, thread;
 
 	if (!fgt_state_is_blocked(run->state))
 		return FGT_ID_NONE;
@@ -79,10 +78,13 @@ static uint32_t next_thread(const struct fgt_doings *doings,
 		return FGT_ID_NONE;
 	wake = fgt_culprit_wake(slice, run);
 	waker = wake ? &slice->wakers[wake->waker] : NULL;
-	if (!waker || waker->context != FGT_WAKE_TASK ||
-	    waker->pid != slice->process.pid)
+	if (!waker || waker->context != FGT_WAKE_TASK)
 		return FGT_ID_NONE;
-	return fgt_culprit_thread(doings, slice, waker->tid, tick);
+	thread = fgt_culprit_thread(doings, slice, waker->tid, tick);
+	if (thread == FGT_ID_NONE ||
+	    fgt_slice_process_of(slice, thread).pid != waker->pid)
+		return FGT_ID_NONE;
+	return thread;
 }
 
 static bool is_among(const uint32_t *runs, uint32_t count, uint32_t run)

@@ -26,13 +26,23 @@ void fgt_words_add(struct fgt_words *words, const char *format, ...)
 		words->len += (size_t)len < room ? (size_t)len : room - 1;
 }
 
+void fgt_words_add_process(struct fgt_words *words,
+			   const struct fgt_ring_slice *slice)
+{
+	fgt_words_add(words, "%s (pid %d)", slice->process.name,
+		      slice->process.pid);
+	if (slice->process_count > 1)
+		fgt_words_add(words, " and %u more process%s",
+			      slice->process_count - 1,
+			      slice->process_count == 2 ? "" : "es");
+}
+
 void fgt_words_add_thread(struct fgt_words *words,
 			  const struct fgt_ring_slice *slice, int32_t tid)
 {
-	size_t at = FGT_ARRAY_BISECT(i, slice->thread_count,
-				     slice->threads[i].tid < tid);
+	uint32_t at = fgt_slice_find_thread(slice, tid);
 
-	if (at < slice->thread_count && slice->threads[at].tid == tid)
+	if (at < slice->thread_count)
 		fgt_words_add(words, "%s (tid %d)",
 			      fgt_slice_string(slice, slice->threads[at].name),
 			      tid);

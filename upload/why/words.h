@@ -32,6 +32,10 @@ void fgt_words_add_wait(struct fgt_words *words,
 			const struct fgt_ring_slice *slice, uint32_t wait,
 			uint32_t state);
 
+/* "postgres (pid 12)", "postgres (pid 12) and 7 more processes" */
+void fgt_words_add_process(struct fgt_words *words,
+			   const struct fgt_ring_slice *slice);
+
 /* "lookup → pthread_mutex_lock: mutex g_lock, held by flusher (tid 12)",
  * "parse, running", "waiting for a CPU". */
 void fgt_words_add_doing(struct fgt_words *words,

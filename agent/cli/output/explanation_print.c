@@ -72,9 +72,8 @@ static void print_range(const struct printer *printer, const char *from,
 
 	if (printer->is_markdown)
 		fgt_words_add(&words, "## ");
-	fgt_words_add(&words,
-		      "%s (pid %d), %s to %s: ", printer->slice->process.name,
-		      printer->slice->process.pid, from, to);
+	fgt_words_add_process(&words, printer->slice);
+	fgt_words_add(&words, ", %s to %s: ", from, to);
 	fgt_words_add_ms(&words, windows->length_ms);
 	fgt_words_add(&words, ", %u ticks", ticks);
 	if (full - ticks > full * MISSED_PERCENT / 100)
@@ -95,6 +94,15 @@ static void print_range(const struct printer *printer, const char *from,
 	print_line(printer, &words);
 }
 
+static void add_doing(struct fgt_words *words, const struct fgt_explanation *of,
+		      uint32_t run)
+{
+	const struct fgt_doing doing =
+		fgt_doings_of_run(of->doings, of->slice, run);
+
+	fgt_words_add_doing(words, of->slice, &doing);
+}
+
 static void print_row(const struct printer *printer,
 		      const struct fgt_explained_row *row)
 {
@@ -109,8 +117,7 @@ static void print_row(const struct printer *printer,
 	if (row->doing == FGT_ID_NONE)
 		fgt_words_add(&what, "anything else, or not there");
 	else
-		fgt_words_add_doing(&what, of->slice,
-				    &of->doings->doings[row->doing]);
+		add_doing(&what, of, row->run);
 	fprintf(printer->file, "%s%9s%s%5.1f %%%s%9s%s",
 		printer->is_markdown ? "| " : "  ", time.text, separator,
 		100 * row->ms / of->windows->length_ms, separator, usual.text,
@@ -168,9 +175,7 @@ static void print_step(const struct printer *printer,
 				     of->slice->threads[behind->thread].tid);
 		fgt_words_add(&words, ", which was in ");
 	}
-	fgt_words_add_doing(
-		&words, of->slice,
-		&of->doings->doings[of->doings->run_doings[step->culprit.run]]);
+	add_doing(&words, of, step->culprit.run);
 	if (step->culprit.is_cycle)
 		fgt_words_add(&words, " (deadlock: holders wait for each "
 				      "other)");
@@ -226,10 +231,7 @@ static void add_times(struct fgt_words *words, const struct printer *printer,
 		fgt_words_add_ms(words, cause->waited_ms);
 		fgt_words_add(words, " for which %u other%s waited (",
 			      cause->waiters, cause->waiters > 1 ? "s" : "");
-		fgt_words_add_doing(
-			words, of->slice,
-			&of->doings->doings
-				 [of->doings->run_doings[cause->waiter_run]]);
+		add_doing(words, of, cause->waiter_run);
 		fgt_words_add(words, ")");
 	}
 	if (!has_baseline(printer))
@@ -252,8 +254,7 @@ static void print_cause(const struct printer *printer, uint32_t number,
 		      number);
 	add_group(&words, printer, cause);
 	fgt_words_add(&words, ": ");
-	fgt_words_add_doing(&words, of->slice,
-			    &of->doings->doings[cause->doing]);
+	add_doing(&words, of, cause->run);
 	fgt_words_add_callers(&words, of->slice,
 			      of->slice->runs[cause->run].stack);
 	if (cause->is_cycle)

@@ -16,11 +16,9 @@
 #include "agent/cli/output/upload.h"
 #include "agent/symbols/elf/image_open.h"
 #include "agent/symbols/symbolizer.h"
-#include "ringbuf/slice/pace.h"
+#include "ringbuf/slice/processes.h"
 
 #define TOP_DEFAULT 10 /* functions in the JSON when --top is not given */
-#define GAP_NS	    100000000u
-#define SENTRY_NS   30000000000u /* the most of a profile or chunk */
 #define TOP_MAX	    10000
 
 static bool is_stdout(const struct fgt_output_choice *choice)
@@ -319,97 +317,6 @@ static enum fgt_exit send(const struct fgt_export *plan,
 	return r == -ENODATA ? FGT_EXIT_NO_DATA : FGT_EXIT_FAILURE;
 }
 
-/* b - a if that is longer than ticks at that rate may be apart. */
-static uint64_t gap_ns(const struct fgt_ring_slice *slice, uint32_t tick,
-		       uint64_t a, uint64_t b)
-{
-	return b > a && b - a > 2 * fgt_pace_ns(slice, tick) + GAP_NS ? b - a
-								      : 0;
-}
-
-static void report_pace(const struct fgt_export *plan,
-			const struct fgt_ring_slice *slice)
-{
-	uint64_t lowered;
-	uint32_t slowest = fgt_pace_slowest(slice, &lowered);
-
-	if (slowest > 1)
-		fgt_note(plan->verb,
-			 "the rate was lowered to %.3g Hz for %.1f s, to keep "
-			 "sampling.max_cpu_percent (record --max-cpu): a tick "
-			 "there counts as up to %u samples of a thread",
-			 1e9 / ((double)slowest * (double)slice->period_ns),
-			 (double)lowered * (double)slice->period_ns / 1e9,
-			 slowest);
-}
-
-static bool is_for_sentry(const struct fgt_export *plan)
-{
-	return (plan->is_upload_wanted &&
-		plan->destination->format == FGT_KIND_SENTRY) ||
-	       (plan->is_file_wanted &&
-		(plan->choice.format == FGT_KIND_SENTRY ||
-		 plan->choice.format == FGT_KIND_SENTRY_CHUNK));
-}
-
-static void report_cut(const struct fgt_export *plan,
-		       const struct fgt_ring_slice *slice)
-{
-	uint64_t covered_ns =
-		slice->tick_ns[slice->tick_count - 1] - slice->tick_ns[0];
-
-	if (is_for_sentry(plan) && covered_ns > SENTRY_NS)
-		fgt_note(plan->verb,
-			 "Sentry takes at most 30 s: the first %.1f s were "
-			 "left out; send parts with --from and --to",
-			 (double)(covered_ns - SENTRY_NS) / 1e9);
-}
-
-#define KEEP_MORE "; raise ring.seconds or ring.memory_mb to keep more"
-
-/* From 0 means from the beginning of the recording, not of the machine. */
-static void warn_of_beginning(const struct fgt_export *plan,
-			      const struct fgt_ring_slice *slice)
-{
-	uint64_t late_ns =
-		gap_ns(slice, 0, slice->requested_from_ns, slice->tick_ns[0]);
-
-	if (slice->requested_from_ns == 0 && slice->evicted_ticks)
-		fgt_note(plan->verb,
-			 "the slice begins %.1f s before its end: what was "
-			 "recorded earlier is gone" KEEP_MORE,
-			 (double)(slice->tick_ns[slice->tick_count - 1] -
-				  slice->tick_ns[0]) /
-				 1e9);
-	else if (slice->requested_from_ns && late_ns)
-		fgt_note(plan->verb,
-			 "the first %.1f s asked for were not kept%s",
-			 (double)late_ns / 1e9,
-			 slice->evicted_ticks ? KEEP_MORE
-					      : ": sampling began later");
-}
-
-static void warn_of_gaps(const struct fgt_export *plan,
-			 const struct fgt_ring_slice *slice)
-{
-	uint32_t last = slice->tick_count - 1;
-	uint64_t early_ns = gap_ns(slice, last, slice->tick_ns[last],
-				   slice->requested_to_ns);
-
-	if (slice->lapped_ticks)
-		fgt_note(plan->verb,
-			 "%" PRIu64 " ticks were overwritten while the slice "
-			 "was cut; ask for a shorter or later time",
-			 slice->lapped_ticks);
-	warn_of_beginning(plan, slice);
-	if (early_ns)
-		fgt_note(plan->verb,
-			 "nothing was recorded in the last %.1f s asked for: "
-			 "the process or its sampling ended, or the sampler "
-			 "could not run",
-			 (double)early_ns / 1e9);
-}
-
 static void report_fate(const struct fgt_export *plan,
 			const struct fgt_summary_fate *fate)
 {
@@ -432,9 +339,7 @@ static enum fgt_exit print(const struct fgt_export *plan,
 
 	if (!plan->is_quiet) {
 		fgt_summary_print_line(slice, summary, stderr);
-		report_pace(plan, slice);
-		report_cut(plan, slice);
-		warn_of_gaps(plan, slice);
+		fgt_export_note(plan, slice);
 		report_fate(plan, fate);
 	}
 	if (plan->is_json)
@@ -482,6 +387,50 @@ static enum fgt_exit run(const struct fgt_export *plan,
 	return sent != FGT_EXIT_OK ? sent : printed;
 }
 
+/* An envelope is of one process: a file each, with the pid in its name. */
+static enum fgt_exit run_each(const struct fgt_export *plan,
+			      const struct fgt_ring_slice *slice)
+{
+	struct fgt_export one = *plan;
+	enum fgt_exit status = FGT_EXIT_OK;
+	char path[PATH_MAX];
+
+	if (is_stdout(&plan->choice))
+		return fgt_complain(plan->verb, FGT_EXIT_USAGE,
+				    "an envelope holds one process, and there "
+				    "are %u: give -o FILE or a directory, or "
+				    "choose one with -p PID",
+				    slice->process_count);
+	for (uint32_t i = 0; i < slice->process_count; i++) {
+		FGT_AUTO(fgt_ring_slice_free)
+		struct fgt_ring_slice *part = NULL;
+		enum fgt_exit done;
+		int r = fgt_slice_of_process(slice, i, &part);
+
+		if (r < 0)
+			return fgt_complain(plan->verb, FGT_EXIT_FAILURE,
+					    FGT_NO_MEMORY);
+		if (plan->choice.path) {
+			fgt_output_name_process(&plan->choice,
+						part->process.pid, path);
+			one.choice.path = path;
+		}
+		done = run(&one, part);
+		if (done != FGT_EXIT_OK && status == FGT_EXIT_OK)
+			status = done;
+	}
+	return status;
+}
+
+static enum fgt_exit run_all(const struct fgt_export *plan,
+			     const struct fgt_ring_slice *slice)
+{
+	return fgt_slice_process_count(slice) > 1 &&
+			       fgt_export_is_for_sentry(plan)
+		       ? run_each(plan, slice)
+		       : run(plan, slice);
+}
+
 enum fgt_exit fgt_export_run(const struct fgt_export *plan,
 			     const struct fgt_ring_slice *slice)
 {
@@ -489,9 +438,9 @@ enum fgt_exit fgt_export_run(const struct fgt_export *plan,
 	struct fgt_why why = { "" };
 
 	if (!fgt_filter_is_any(&plan->filter))
-		return run(plan, slice);
+		return run_all(plan, slice);
 	if (fgt_filter_apply(&plan->filter, slice, &part, &why) < 0)
 		return fgt_complain(plan->verb, FGT_EXIT_FAILURE, "%s",
 				    why.text);
-	return run(plan, part);
+	return run_all(plan, part);
 }

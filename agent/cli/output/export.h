@@ -140,4 +140,12 @@ int fgt_export_resolve(struct fgt_ring_slice *slice,
 		       const struct fgt_config *config,
 		       struct fgt_image_cache *cache, bool is_live);
 
+/* ---- Between the parts of exporting -------------------------------------- */
+
+/* Notes on stderr of what the slice lacks of what was asked for. */
+void fgt_export_note(const struct fgt_export *plan,
+		     const struct fgt_ring_slice *slice);
+/* Is a file or an upload an envelope of Sentry? */
+bool fgt_export_is_for_sentry(const struct fgt_export *plan);
+
 #endif

@@ -155,9 +155,8 @@ void fgt_moment_print(const struct fgt_moment *moment, const char *at,
 {
 	struct fgt_words words = { .len = 0 };
 
-	fgt_words_add(&words, "%s (pid %d), %u thread%s, %s",
-		      moment->slice->process.name, moment->slice->process.pid,
-		      moment->thread_count,
+	fgt_words_add_process(&words, moment->slice);
+	fgt_words_add(&words, ", %u thread%s, %s", moment->thread_count,
 		      moment->thread_count == 1 ? "" : "s", at);
 	print_line(file, &words);
 	for (uint32_t i = 0; i < moment->group_count; i++)

@@ -51,6 +51,10 @@ void fgt_output_default_name(const struct fgt_ring_slice *slice,
 			     const struct fgt_output_choice *choice,
 			     char *ret_name, size_t size);
 
+/* "slow.envelope" becomes "slow.1234.envelope". */
+void fgt_output_name_process(const struct fgt_output_choice *choice,
+			     int32_t pid, char ret_path[PATH_MAX]);
+
 /* What can be done with a file of this format; never NULL. */
 const char *fgt_output_advice(enum fgt_format_kind format);
 

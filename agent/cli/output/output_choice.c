@@ -156,6 +156,22 @@ void fgt_output_default_name(const struct fgt_ring_slice *slice,
 		 fgt_format_ending(choice->format));
 }
 
+void fgt_output_name_process(const struct fgt_output_choice *choice,
+			     int32_t pid, char ret_path[PATH_MAX])
+{
+	const char *ending = fgt_format_ending(choice->format);
+	size_t len = strlen(choice->path), stem = len;
+
+	if (ends_with_gz(choice->path))
+		stem -= strlen(".gz");
+	if (stem > strlen(ending) &&
+	    strncmp(choice->path + stem - strlen(ending), ending,
+		    strlen(ending)) == 0)
+		stem -= strlen(ending);
+	snprintf(ret_path, PATH_MAX, "%.*s.%d%s", (int)stem, choice->path, pid,
+		 choice->path + stem);
+}
+
 const char *fgt_output_advice(enum fgt_format_kind format)
 {
 	return advice[format];

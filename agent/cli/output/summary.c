@@ -10,6 +10,7 @@
 
 #include "ringbuf/base/array.h"
 #include "ringbuf/slice/pace.h"
+#include "ringbuf/slice/processes.h"
 
 /* Samples of one stack. */
 struct weight {
@@ -271,6 +272,7 @@ static void count_thread(const struct fgt_ring_slice *slice, uint32_t first,
 	uint64_t by_state[FGT_STATE_MAX + 1] = { 0 };
 
 	thread->tid = of->tid;
+	thread->pid = fgt_slice_process(slice, of->process).pid;
 	thread->name = fgt_slice_string(slice, of->name);
 	for (uint32_t i = first; i < end; i++) {
 		const struct fgt_run *run = &slice->runs[i];

@@ -33,7 +33,7 @@ struct fgt_summary_function {
 };
 
 struct fgt_summary_thread {
-	int32_t tid;
+	int32_t tid, pid;
 	const char *name;
 	uint64_t samples;
 	uint64_t running;

@@ -14,6 +14,7 @@
 #include "ringbuf/base/json.h"
 #include "ringbuf/base/utf8.h"
 #include "ringbuf/slice/pace.h"
+#include "ringbuf/slice/processes.h"
 
 #define FUNCTION_COLUMNS    100
 #define THREADS_SHOWN	    40 /* in the table; the JSON has all */
@@ -128,12 +129,16 @@ void fgt_summary_print_line(const struct fgt_ring_slice *slice,
 
 	fprintf(file, "%.1f s of ", summary->covered_s);
 	fgt_print_text(file, slice->process.name, 64);
+	fprintf(file, " (%d)", slice->process.pid);
+	if (slice->process_count > 1)
+		fprintf(file, " and %u more process%s",
+			slice->process_count - 1,
+			slice->process_count == 2 ? "" : "es");
 	fprintf(file,
-		" (%d): %u thread%s, %u ticks at %.1f Hz, %" PRIu64
+		": %u thread%s, %u ticks at %.1f Hz, %" PRIu64
 		" missed, %.1f %% of stacks complete\n",
-		slice->process.pid, summary->thread_count,
-		summary->thread_count == 1 ? "" : "s", slice->tick_count,
-		slice->effective_hz, slice->missed_ticks,
+		summary->thread_count, summary->thread_count == 1 ? "" : "s",
+		slice->tick_count, slice->effective_hz, slice->missed_ticks,
 		fgt_percent(summary->complete, summary->samples));
 	fgt_missed_text(slice->tick_count, slice->missed_ticks, missed);
 	if (missed[0])
@@ -262,11 +267,28 @@ static void put_threads(const struct fgt_summary *summary,
 		fgt_json_begin_object(json, NULL);
 		fgt_json_put_string(json, "name", thread->name);
 		fgt_json_put_int(json, "tid", thread->tid);
+		fgt_json_put_int(json, "pid", thread->pid);
 		fgt_json_put_uint(json, "samples", thread->samples);
 		fgt_json_put_uint(json, "running", thread->running);
 		fgt_json_put_uint(json, "runnable", thread->runnable);
 		fgt_json_put_uint(json, "complete", thread->complete);
 		put_states(thread, json);
+		fgt_json_end_object(json);
+	}
+	fgt_json_end_array(json);
+}
+
+static void put_processes(const struct fgt_ring_slice *slice,
+			  struct fgt_json *json)
+{
+	fgt_json_begin_array(json, "processes");
+	for (uint32_t i = 0; i < fgt_slice_process_count(slice); i++) {
+		struct fgt_process_of of = fgt_slice_process(slice, i);
+
+		fgt_json_begin_object(json, NULL);
+		fgt_json_put_int(json, "pid", of.pid);
+		fgt_json_put_string(json, "name", of.name);
+		fgt_json_put_string(json, "title", of.title);
 		fgt_json_end_object(json);
 	}
 	fgt_json_end_array(json);
@@ -282,6 +304,7 @@ static void put_slice(const struct fgt_ring_slice *slice,
 
 	fgt_json_put_int(json, "pid", slice->process.pid);
 	fgt_json_put_string(json, "name", slice->process.name);
+	put_processes(slice, json);
 	fgt_json_put_uint(json, "requested_from_ns", slice->requested_from_ns);
 	fgt_json_put_uint(json, "requested_to_ns", slice->requested_to_ns);
 	fgt_json_put_uint(json, "from_ns", first_ns);

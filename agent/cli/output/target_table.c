@@ -187,6 +187,7 @@ static void print_target(const struct fgt_message *target)
 		printf("       -");
 	fputs("  ", stdout);
 	print_times(target);
+	print_note(text(target, "title"));
 	print_note(limitation);
 	print_note(rate_note);
 	print_missed(target);

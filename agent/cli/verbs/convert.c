@@ -63,15 +63,6 @@ static void clamp(const struct fgt_arguments *arguments,
 	*to_ns = *to_ns > last_ns ? last_ns : *to_ns;
 }
 
-static bool has_thread(const struct fgt_ring_slice *slice, int64_t tid)
-{
-	for (uint32_t i = 0; i < slice->thread_count; i++) {
-		if (slice->threads[i].tid == tid)
-			return true;
-	}
-	return false;
-}
-
 static int explain_no_data(const struct fgt_ring_slice *slice,
 			   const struct fgt_range *range,
 			   const struct fgt_now *now, struct fgt_why *why)
@@ -111,7 +102,9 @@ static int narrow(const struct fgt_arguments *arguments,
 		return 0;
 	clamp(arguments, *slice, &range, &now, &from_ns, &to_ns);
 	r = fgt_slice_narrow(*slice, from_ns, to_ns, (int32_t)tid, &part);
-	if (r == -ENODATA && tid && !has_thread(*slice, tid))
+	if (r == -ENODATA && tid &&
+	    fgt_slice_find_thread(*slice, (int32_t)tid) ==
+		    (*slice)->thread_count)
 		return fgt_why_set(why, r,
 				   "there is no thread %d in the file; "
 				   "--top shows those that are",

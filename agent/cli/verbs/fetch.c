@@ -277,6 +277,26 @@ int fgt_fetch_slice(const struct fgt_fetch *fetch,
 	return receive_slice(fetch, channel, ret_slice, why);
 }
 
+int fgt_fetch_read_target(const struct fgt_arguments *arguments,
+			  struct fgt_fetch *fetch, struct fgt_why *why)
+{
+	int64_t pid;
+	int r = fgt_options_get_number(arguments, "pid", 1, INT32_MAX, 0, &pid,
+				       why);
+
+	if (r < 0)
+		return r;
+	fetch->pid = (int32_t)pid;
+	fetch->name = fgt_options_get(arguments, "name");
+	fetch->is_all = fgt_options_has(arguments, "all");
+	fetch->with_children = fgt_options_has(arguments, "children");
+	if (fetch->with_children && !fetch->pid)
+		return fgt_why_set(why, -EINVAL,
+				   "--children is for a process: name it with "
+				   "-p PID");
+	return 0;
+}
+
 enum fgt_exit fgt_fetch_exit(int error)
 {
 	switch (error) {
@@ -294,23 +314,15 @@ enum fgt_exit fgt_fetch_exit(int error)
 int fgt_fetch_ring(const struct fgt_arguments *arguments,
 		   struct fgt_ring_slice **ret_slice, struct fgt_why *why)
 {
-	FGT_AUTO(fgt_channel_close) struct fgt_channel channel = { .fd = -1 };
 	char socket_path[FGT_SOCKET_PATH_SIZE];
 	struct fgt_fetch fetch = { .socket_path = socket_path };
 	bool is_clock_set;
-	int64_t pid;
-	int r = fgt_options_get_number(arguments, "pid", 1, INT32_MAX, 0, &pid,
-				       why);
+	int r = fgt_fetch_read_target(arguments, &fetch, why);
 
 	if (r == 0)
 		r = fgt_fetch_socket(arguments, socket_path,
 				     sizeof(socket_path), why);
-	fetch.pid = (int32_t)pid;
-	fetch.name = fgt_options_get(arguments, "name");
 	if (r == 0)
-		r = fgt_fetch_open(socket_path, &channel, why);
-	if (r == 0)
-		r = fgt_fetch_slice(&fetch, &channel, ret_slice, &is_clock_set,
-				    why);
+		r = fgt_fetch_slices(&fetch, ret_slice, &is_clock_set, why);
 	return r;
 }

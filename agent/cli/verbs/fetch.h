@@ -17,11 +17,25 @@
 
 #define FGT_SOCKET_PATH_SIZE 108 /* of sockaddr_un, NUL included */
 
+/* Rows of a verb's table of flags: which targets. */
+#define FGT_FETCH_TARGET_OPTIONS                                               \
+	{ "pid", 'p', "PID", "the target's process id", "name all " },         \
+		{ "name", 'n', "NAME",                                         \
+		  "the targets of that name (default: the only target)",       \
+		  "pid all " },                                                \
+		{ "children", 0, NULL,                                         \
+		  "with -p: and the targets that came with it", NULL },        \
+	{                                                                      \
+		"all", 0, NULL, "all targets", "pid name "                     \
+	}
+
 /* Which slice; pid 0 and name NULL: the agent's only target. */
 struct fgt_fetch {
 	const char *socket_path;
 	int32_t pid;
 	const char *name;
+	bool with_children; /* of pid */
+	bool is_all; /* targets */
 	struct fgt_range range; /* resolved by the agent, whose ring knows */
 	int32_t tid; /* 0: all threads */
 };
@@ -52,6 +66,19 @@ int fgt_fetch_slice(const struct fgt_fetch *fetch,
 		    struct fgt_why *why);
 
 /*
+ * The slice of the targets that fit, as one slice of several processes; of a
+ * single one as fgt_fetch_slice(), with its errors. Processes without data in
+ * that time are left out; a note names the reason if others had to be.
+ */
+int fgt_fetch_slices(const struct fgt_fetch *fetch,
+		     struct fgt_ring_slice **ret_slice, bool *ret_is_clock_set,
+		     struct fgt_why *why);
+
+/* Reads the flags of FGT_FETCH_TARGET_OPTIONS. -EINVAL. */
+int fgt_fetch_read_target(const struct fgt_arguments *arguments,
+			  struct fgt_fetch *fetch, struct fgt_why *why);
+
+/*
  * Sets the target of a request: "1234" is a pid, anything else a name.
  * -EINVAL.
  */
@@ -61,8 +88,8 @@ int fgt_fetch_put_target(struct fgt_builder *request, const char *text,
 /* Exit status for an error of the above: no agent, not permitted, … */
 enum fgt_exit fgt_fetch_exit(int error);
 
-/* Everything that the ring of the target holds that --pid or --name chooses. The
- * errors of fgt_fetch_open() and fgt_fetch_slice(). */
+/* Everything that the rings of the targets hold that the flags choose. The
+ * errors of fgt_fetch_slices(). */
 int fgt_fetch_ring(const struct fgt_arguments *arguments,
 		   struct fgt_ring_slice **ret_slice, struct fgt_why *why);
 

@@ -21,9 +21,7 @@ static const struct fgt_option options[] = {
 	{ "last", 0, "D",
 	  "the last 5s, 1500ms, 2m (default: 10s; before the target's end)",
 	  "from to " },
-	{ "pid", 'p', "PID", "the target's process id", "name " },
-	{ "name", 'n', "NAME", "the target's name (default: the only one)",
-	  "pid " },
+	FGT_FETCH_TARGET_OPTIONS,
 	{ "tid", 0, "TID", "one thread only", NULL },
 	FGT_FILTER_OPTIONS,
 	FGT_EXPORT_OPTIONS,
@@ -89,28 +87,23 @@ static void take_socket(const struct fgt_arguments *arguments,
 static int read_target(const struct fgt_arguments *arguments,
 		       struct fgt_fetch *fetch, struct fgt_why *why)
 {
-	int64_t pid, tid;
-	int r = fgt_options_get_number(arguments, "pid", 1, INT32_MAX, 0, &pid,
+	int64_t tid;
+	int r = fgt_options_get_number(arguments, "tid", 1, INT32_MAX, 0, &tid,
 				       why);
 
 	if (r == 0)
-		r = fgt_options_get_number(arguments, "tid", 1, INT32_MAX, 0,
-					   &tid, why);
-	if (r < 0)
-		return r;
-	fetch->pid = (int32_t)pid;
-	fetch->tid = (int32_t)tid;
-	fetch->name = fgt_options_get(arguments, "name");
-	return 0;
+		r = fgt_fetch_read_target(arguments, fetch, why);
+	if (r == 0)
+		fetch->tid = (int32_t)tid;
+	return r;
 }
 
-/* One request. Frames and states come with their names. */
+/* Frames and states come with their names. */
 static int fetch_slice(const struct fgt_fetch *fetch,
-		       const struct fgt_channel *channel,
 		       struct fgt_ring_slice **ret_slice, struct fgt_why *why)
 {
 	bool is_clock_set;
-	int r = fgt_fetch_slice(fetch, channel, ret_slice, &is_clock_set, why);
+	int r = fgt_fetch_slices(fetch, ret_slice, &is_clock_set, why);
 
 	if (r == 0 && is_clock_set)
 		fgt_note(NAME, "the wall clock was set during the ring's time; "
@@ -152,7 +145,7 @@ static int run(const struct fgt_arguments *arguments)
 	if (status != FGT_EXIT_OK)
 		return (int)status;
 	if (r == 0)
-		r = fetch_slice(&fetch, &channel, &slice, &why);
+		r = fetch_slice(&fetch, &slice, &why);
 	if (r < 0)
 		return fgt_complain_why(NAME, fgt_fetch_exit(r), &why);
 	return (int)fgt_export_run(&plan, slice);
@@ -160,7 +153,8 @@ static int run(const struct fgt_arguments *arguments)
 
 const struct fgt_verb fgt_verb_slice = {
 	.name = "slice",
-	.synopsis = "[--from T --to T | --last D] [-p PID | -n NAME] "
+	.synopsis = "[--from T --to T | --last D] "
+		    "[-p PID [--children] | -n NAME | --all] "
 		    "[--tid TID] [-f FORMAT] [-o FILE|-] [--upload [DEST]]",
 	.summary = "write or upload what every thread did during a past time",
 	.options = options,

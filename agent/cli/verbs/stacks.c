@@ -21,8 +21,7 @@
 #define HZ	   101
 
 static const struct fgt_option options[] = {
-	{ "pid", 'p', "PID", "the process", "name " },
-	{ "name", 'n', "NAME", "the daemon's target of that name", "pid " },
+	FGT_FETCH_TARGET_OPTIONS,
 	{ "at", 0, "T", "at that time (default: now), in the ring or FILE.fgt",
 	  NULL },
 	{ "tid", 0, "TID", "one thread only", NULL },
@@ -62,23 +61,19 @@ static int fetch(const struct fgt_arguments *arguments,
 		 const struct stacks_question *question,
 		 struct fgt_ring_slice **ret_slice, struct fgt_why *why)
 {
-	FGT_AUTO(fgt_channel_close) struct fgt_channel channel = { .fd = -1 };
 	char socket_path[FGT_SOCKET_PATH_SIZE];
 	struct fgt_fetch fetch = {
 		.socket_path = socket_path,
-		.pid = question->pid,
-		.name = fgt_options_get(arguments, "name"),
 		.range = question->range,
 	};
 	bool is_clock_set;
-	int r = fgt_fetch_socket(arguments, socket_path, sizeof(socket_path),
-				 why);
+	int r = fgt_fetch_read_target(arguments, &fetch, why);
 
 	if (r == 0)
-		r = fgt_fetch_open(socket_path, &channel, why);
+		r = fgt_fetch_socket(arguments, socket_path,
+				     sizeof(socket_path), why);
 	return r < 0 ? r
-		     : fgt_fetch_slice(&fetch, &channel, ret_slice,
-				       &is_clock_set, why);
+		     : fgt_fetch_slices(&fetch, ret_slice, &is_clock_set, why);
 }
 
 /* A few ticks, without a daemon. */
@@ -111,20 +106,14 @@ static int record(const struct stacks_question *question,
 static int load(const char *path, struct stacks_question *question,
 		struct fgt_ring_slice **ret_slice, struct fgt_why *why)
 {
-	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
-	FGT_AUTO(fgt_config_free) struct fgt_config *config = NULL;
-	struct stat status;
-	int r = fgt_input_read(path, &slice, &status, why);
+	const struct fgt_ring_slice *slice;
+	int r = fgt_input_load(path, ret_slice, why);
 
-	if (r == 0)
-		r = fgt_config_load(NULL, &config, why);
-	if (r == 0)
-		r = fgt_input_name(slice, config);
 	if (r < 0)
 		return r;
+	slice = *ret_slice;
 	question->now.mono_ns = slice->tick_ns[slice->tick_count - 1];
 	question->now.wall_ns = fgt_slice_wall_ns(slice, question->now.mono_ns);
-	*ret_slice = FGT_TAKE(slice);
 	return 0;
 }
 

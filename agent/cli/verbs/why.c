@@ -19,9 +19,7 @@
 static const struct fgt_option options[] = {
 	FGT_RANGE_OPTIONS,
 	{ "last", 0, "D", "the last 500ms, 2s (default: 1s)", "from to span " },
-	{ "pid", 'p', "PID", "the target's process id", "name " },
-	{ "name", 'n', "NAME", "the target's name (default: the only one)",
-	  "pid " },
+	FGT_FETCH_TARGET_OPTIONS,
 	{ "tid", 0, "TID",
 	  "this thread (default: the one whose behaviour differs most)",
 	  "span " },

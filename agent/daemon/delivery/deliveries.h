@@ -126,9 +126,10 @@ void fgt_deliveries_put_destinations(const struct fgt_deliveries *deliveries,
 
 /*
  * Queues; what becomes of it goes to the log. 0 also if a transaction of this
- * process and id was queued before. -EBUSY full (the share of the
- * destination, of the user, or all; see delivery_limits.h), -EINVAL no
- * destination, -ENOENT, -EACCES of fgt_destination_entry_check(), -EMSGSIZE facts too long, -ESHUTDOWN, -ENOMEM; why is set.
+ * process and id was queued before. -EBUSY full (the share of the destination,
+ * of the user, or all; see delivery_limits.h), -EINVAL no destination, -ENOENT,
+ * -EACCES of fgt_destination_entry_check(), -EMSGSIZE facts too long,
+ * -ESHUTDOWN, -ENOMEM; why is set.
  */
 int fgt_deliveries_submit(struct fgt_deliveries *deliveries,
 			  const struct fgt_delivery_order *order,

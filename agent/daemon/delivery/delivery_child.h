@@ -62,7 +62,8 @@ enum fgt_delivery_fd {
 	/* Where the program is, if the agent is elsewhere: */
 	FGT_DELIVERY_NET, /* its network namespace */
 	FGT_DELIVERY_ROOT, /* its root, below which directories lie */
-	/* A memfd: payloads go there, see delivery_pieces.h, and are not sent. */
+	/* A memfd: payloads go there, see delivery_pieces.h, and are not
+	 * sent. */
 	FGT_DELIVERY_OUTPUT,
 	FGT_DELIVERY_FDS,
 };
@@ -91,9 +92,9 @@ int fgt_delivery_places_copy(const struct fgt_delivery_fds *places,
 			     struct fgt_delivery_fds *fds, struct fgt_why *why);
 
 /* What travels to the child in one message: this, then a msgpack map of
- * "destination", "ca_file" and "allow_http" or, for one of the configuration, of
- * the members of struct fgt_destination; and "facts", the bytes of a map in it;
- * with the descriptors. */
+ * "destination", "ca_file" and "allow_http" or, for one of the configuration,
+ * of the members of struct fgt_destination; and "facts", the bytes of a map in
+ * it; with the descriptors. */
 struct fgt_delivery_head {
 	uint32_t uid, gid; /* to become */
 	uint32_t has_fds; /* bit n: descriptor n of fgt_delivery_fds comes */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Encoded payloads on their way from the process that encodes to the daemon: one
- * behind the other in a memfd.
+ * Encoded payloads on their way from the process that encodes to the daemon:
+ * one behind the other in a memfd.
  *
  * MT-Unsafe for one file | AS-Unsafe
  */

@@ -3,9 +3,9 @@
  * The destinations of the configuration: with their secrets, and what became of
  * deliveries to each of them.
  *
- * Who may use them: a program's user gets no secret, and cannot read the process
- * that has it. Programs of root and of the agent's own user may name any
- * destination; those of other users only the ones in upload.transactions.
+ * Who may use them: a program's user gets no secret, and cannot read the
+ * process that has it. Programs of root and of the agent's own user may name
+ * any destination; those of other users only the ones in upload.transactions.
  *
  * Runs in the loop's thread. AS-Unsafe
  */

@@ -66,8 +66,8 @@ void fgt_registrations_free(struct fgt_registrations *registrations);
 void fgt_registrations_handle(void *context, struct fgt_control_client *client,
 			      const struct fgt_request *request);
 
-/* Calls finished for each transaction that a program which the agent samples has
- * handed over, after it was queued. */
+/* Calls finished for each transaction that a program which the agent samples
+ * has handed over, after it was queued. */
 void fgt_registrations_watch(
 	struct fgt_registrations *registrations,
 	void (*finished)(void *context, struct fgt_target *target,
@@ -96,7 +96,8 @@ int fgt_registration_take(struct fgt_registration *facts,
 /*
  * As a job: opens the process that the gate's peer is and has it sampled,
  * unless it records itself. peer_fd: a pidfd of it, -1. -ESRCH it has ended,
- * -EPERM another process asks; the errors of fgt_targets_register(); why is set.
+ * -EPERM another process asks; the errors of fgt_targets_register(); why is
+ * set.
  */
 int fgt_registration_attach(struct fgt_registration *facts,
 			    struct fgt_targets *targets, int peer_fd,

@@ -131,10 +131,12 @@ static void add_identity(struct fgt_builder *builder,
 			 const struct fgt_target_status *status)
 {
 	fgt_builder_int(builder, "pid", status->pid);
+	fgt_builder_int(builder, "parent_pid", entry->parent_pid);
 	fgt_builder_uint(builder, "uid", status->uid);
 	fgt_builder_uint(builder, "start_time", status->start_time);
 	fgt_builder_string(builder, "name", status->name);
 	fgt_builder_string(builder, "exe", status->exe);
+	fgt_builder_string(builder, "title", status->title);
 	fgt_builder_string(builder, "origin", fgt_origin_name(entry->origin));
 	fgt_builder_bool(builder, "with_children", entry->is_with_children);
 	fgt_builder_bool(builder, "alive", status->is_alive);

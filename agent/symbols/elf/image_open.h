@@ -42,10 +42,10 @@ static inline void fgt_image_files_close_auto(struct fgt_image_files *files)
 
 /*
  * Opens the very file that was mapped: places->open_image, else by path below
- * the target's root (below "/" once it has ended). A file found by path is taken
- * only if its build id agrees, or device and inode where the image has no build
- * id. The vDSO is a copy of the one of this process if the build ids agree. A
- * file that does not answer in time: FGT_SYMBOL_NO_FILE.
+ * the target's root (below "/" once it has ended). A file found by path is
+ * taken only if its build id agrees, or device and inode where the image has no
+ * build id. The vDSO is a copy of the one of this process if the build ids
+ * agree. A file that does not answer in time: FGT_SYMBOL_NO_FILE.
  *
  * Returns FGT_SYMBOL_FOUND, or why it could not be opened.
  *

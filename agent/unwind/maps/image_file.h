@@ -5,8 +5,8 @@
  * in memory by their bytes, among the processes of one user; never by build id,
  * which a file only claims: a hostile target could claim the one of libc and
  * have its tables used for other targets. Where the files belong to other users
- * than this process, a server reads them (image_server.h). Read with pread only:
- * a mapping of a file that is truncated sends SIGBUS.
+ * than this process, a server reads them (image_server.h). Read with pread
+ * only: a mapping of a file that is truncated sends SIGBUS.
  *
  * MT-Safe, except fgt_image_cache_rows() and fgt_image_file_find_rule() |
  * AS-Unsafe, except fgt_image_cache_forked()

@@ -33,8 +33,8 @@ bool fgt_maps_line_is_context(const struct fgt_maps_line *line);
 
 /*
  * Whose files a process of a directory /proc/PID has mapped: its uid, or if it
- * has several, a number that stands for the real and the effective one and is no
- * uid. So a user with processes of several uids gets no other user's number.
+ * has several, a number that stands for the real and the effective one and is
+ * no uid. So a user with processes of several uids gets no other user's number.
  * UINT64_MAX: it cannot be read. MT-Safe | AS-Unsafe
  */
 uint64_t fgt_maps_user(int proc_fd);

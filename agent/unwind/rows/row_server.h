@@ -65,8 +65,8 @@ int fgt_row_server_ask(struct fgt_row_server *server,
 		       uint64_t until_ns, const uint8_t **ret_bytes,
 		       size_t *ret_len);
 
-/* Starts one that is wanted, if it may be started again already. Waits until the
- * new process has executed this program. */
+/* Starts one that is wanted, if it may be started again already. Waits until
+ * the new process has executed this program. */
 void fgt_row_server_start_wanted(struct fgt_row_server *server);
 
 /* Sends a request that has no reply, if there is room for it. */

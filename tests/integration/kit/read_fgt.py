@@ -21,7 +21,8 @@ MARKERS = {
     11: "[truncated: stack pointer did not move]",
     12: "[truncated: thread moved meanwhile]", 13: "[truncated: not readable]",
     14: "[truncated: unwind rule not read yet]"}
-TEXTS = {"name": 63, "exe": 511, "host": 64, "arch": 15, "os_release": 64}
+TEXTS = {"name": 63, "exe": 511, "host": 64, "arch": 15, "os_release": 64,
+         "title": 127}
 SERVICE_TEXTS = ("name", "namespace", "version", "instance", "environment",
                  "unit", "container")
 WAIT_KINDS, WAKE_CONTEXTS = 14, 3
@@ -164,9 +165,11 @@ TABLES = {
     "labels": ("d32", u32, u32),
     "notes": (u32, u32),
     "waits": (u32, i32, u64, i32, u64, u32, u32), "run_waits": ("d32", u32),
-    "wakers": (i32, i32, u32, u32, u32), "wakes": ("d32", "d64", u32, u32)}
+    "wakers": (i32, i32, u32, u32, u32), "wakes": ("d32", "d64", u32, u32),
+    "processes": (i32, u64, u32, u32, u32), "members": ("d32", u32)}
 OPTIONAL = {"paces", "edges", "tasks", "spans", "marks", "counters", "labels",
-            "notes", "waits", "run_waits", "wakers", "wakes"}
+            "notes", "waits", "run_waits", "wakers", "wakes", "processes",
+            "members"}
 
 
 def read_table(value, fields):
@@ -224,6 +227,7 @@ class Slice:
         self.check_stacks()
         self.check_runs()
         self.check_waits()
+        self.check_processes()
         self.check_tasks()
         self.check_remarks()
 
@@ -360,8 +364,7 @@ class Slice:
             need(run < len(self.runs) and 0 < wait <= len(self.waits) and
                  self.runs[run][4] not in NOT_BLOCKED, "bad wait of a run")
         self.wait_of_run = dict(self.run_waits)
-        need(len(self.wait_of_run) == len(self.run_waits),
-             "a run has two waits")
+        need(len(self.wait_of_run) == len(self.run_waits), "two waits")
         for _, _, name, context, stack in self.wakers:
             self.string(name)
             need(context < WAKE_CONTEXTS and stack <= len(self.nodes),
@@ -371,6 +374,15 @@ class Slice:
                  at <= self.ticks[-1][0], "bad wake")
         order = [wake[:2] for wake in self.wakes]
         need(order == sorted(order), "wakes out of order")
+
+    def check_processes(self):
+        for _, _, *texts in self.processes:
+            for number in texts:
+                self.string(number)
+        self.process_of = dict(self.members)
+        need(all(thread < len(self.threads) and
+                 process < max(1, len(self.processes))
+                 for thread, process in self.members), "bad process")
 
     def check_tasks(self):
         last_track, last_end = 0, 0
@@ -456,14 +468,21 @@ class Slice:
                 return names
             node -= self.nodes[node][0]
 
+    def roots(self, thread):
+        """The frame of the thread's process, of several."""
+        if len(self.processes) < 2:
+            return []
+        pid, _, name, _, title = self.processes[self.process_of.get(thread, 0)]
+        return [self.string(title or name) + b" (%d)" % pid]
+
     def folded(self):
         """Folded lines with the state as their leaf, as `convert` writes them."""
         sums, lines = {}, {}
-        for run, (_, tick, count, stack, _) in enumerate(self.runs):
-            key = (stack, self.shown_state(run))
+        for run, (thread, tick, count, stack, _) in enumerate(self.runs):
+            key = (thread, stack, self.shown_state(run))
             sums[key] = sums.get(key, 0) + self.weight(tick, count)
-        for (stack, state), weight in sums.items():
-            names = [state] + self.stack_names(stack)
+        for (thread, stack, state), weight in sums.items():
+            names = [state] + self.stack_names(stack) + self.roots(thread)
             line = b";".join(clean(name) for name in reversed(names))
             lines[line] = lines.get(line, 0) + weight
         return sorted(b"%s %d\n" % pair for pair in lines.items())

@@ -138,8 +138,8 @@ static void second_is_refused_with_the_pid_of_the_first(void **state)
 	fgt_listener_close(&listener);
 }
 
-/* What kill -9 leaves: the name is there, no process listens, the lock is free and
- * its file names a process that has nothing to do with it. */
+/* What kill -9 leaves: the name is there, no process listens, the lock is free
+ * and its file names a process that has nothing to do with it. */
 static void stale_socket_and_lock_are_replaced(void **state)
 {
 	struct fixture *fixture = *state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who uses io_uring is not signalled: with rings of this very process where they
- * are permitted.
+ * Who uses io_uring is not signalled: with rings of this very process where
+ * they are permitted.
  */
 #include "agent/embed/signal/signal_watch.h"
 

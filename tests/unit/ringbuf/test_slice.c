@@ -153,6 +153,11 @@ static void break_strings(struct fgt_ring_slice *slice)
 	slice->strings.offsets[3] = (uint32_t)slice->strings.len_bytes;
 }
 
+static void break_process(struct fgt_ring_slice *slice)
+{
+	slice->threads[1].process = 1;
+}
+
 static void break_string_end(struct fgt_ring_slice *slice)
 {
 	slice->strings.bytes[slice->strings.len_bytes - 1] = 'x';
@@ -170,7 +175,7 @@ static void every_broken_invariant_is_found(void **state)
 		break_run_thread,    break_run_order,	  break_run_length,
 		break_run_empty,     break_run_overlap,	  break_run_stack,
 		break_run_state,     break_gone,	  break_state_order,
-		break_strings,	     break_string_end,
+		break_strings,	     break_string_end,	  break_process,
 	};
 
 	(void)state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tests of agent/children/confinement and syscall_filter: what a real helper may
- * do, and what happens to a child that does more.
+ * Tests of agent/children/confinement and syscall_filter: what a real helper
+ * may do, and what happens to a child that does more.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -247,7 +247,8 @@ static void expect_user(const char *path)
 	assert_int_not_equal(other, uid);
 }
 
-/* errno with which a process of user 65534 fails to signal another one, or 0. */
+/* errno with which a process of user 65534 fails to signal another one, or
+ * 0. */
 static int end_as_nobody(unsigned int pid)
 {
 	pid_t child = fork();

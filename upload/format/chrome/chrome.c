@@ -10,6 +10,7 @@
 
 #include "ringbuf/base/json.h"
 #include "ringbuf/slice/pace.h"
+#include "ringbuf/slice/processes.h"
 #include "upload/format/parts/levels.h"
 #include "upload/format/parts/options.h"
 
@@ -82,14 +83,16 @@ static double nominal_hz(const struct fgt_ring_slice *slice)
 	return rounded(1e9 / (double)slice->period_ns);
 }
 
-static void put_process(struct chrome *chrome)
+static void put_process(struct chrome *chrome, uint32_t number)
 {
 	const struct fgt_process_info *process = &chrome->slice->process;
+	struct fgt_process_of of = fgt_slice_process(chrome->slice, number);
 	struct fgt_json *json = &chrome->json;
 	char labels[256];
 
+	chrome->pid = chrome->tid = fgt_chrome_id(of.pid);
 	fgt_chrome_put_name(json, "process_name", chrome->pid, chrome->tid,
-			    process->name[0] ? process->name : "process");
+			    *of.title ? of.title : "process");
 	snprintf(labels, sizeof(labels), "%s%slinux %s %s", process->host,
 		 process->host[0] ? ", " : "", process->os_release,
 		 process->arch);
@@ -108,9 +111,11 @@ static void put_process(struct chrome *chrome)
 static void put_thread(struct chrome *chrome, uint32_t index)
 {
 	const struct fgt_slice_thread *thread = &chrome->slice->threads[index];
-	bool is_main = thread->tid == chrome->slice->process.pid;
+	int32_t pid = fgt_slice_process_of(chrome->slice, index).pid;
+	bool is_main = thread->tid == pid;
 	char buffer[FGT_LEVEL_NAME_MAX];
 
+	chrome->pid = fgt_chrome_id(pid);
 	chrome->tid = fgt_chrome_id(thread->tid);
 	fgt_chrome_put_name(
 		&chrome->json, "thread_name", chrome->pid, chrome->tid,
@@ -200,16 +205,17 @@ static int write_document(struct chrome *chrome)
 	struct fgt_json *json = &chrome->json;
 	int r;
 
-	chrome->pid = chrome->tid = fgt_chrome_id(chrome->slice->process.pid);
 	fgt_json_begin_object(json, NULL);
 	fgt_json_begin_array(json, "traceEvents");
-	put_process(chrome);
+	for (uint32_t i = 0; i < fgt_slice_process_count(chrome->slice); i++)
+		put_process(chrome, i);
 	for (uint32_t i = 0; i < chrome->slice->thread_count; i++)
 		put_thread(chrome, i);
-	r = fgt_chrome_runs_put(chrome->slice, chrome->state_frames,
-				chrome->pid, json);
+	r = fgt_chrome_runs_put(chrome->slice, chrome->state_frames, json);
 	if (r == 0)
-		r = fgt_chrome_tasks_put(chrome->slice, chrome->pid, json);
+		r = fgt_chrome_tasks_put(
+			chrome->slice,
+			fgt_chrome_id(chrome->slice->process.pid), json);
 	if (r < 0)
 		return r;
 	fgt_json_newline(json);

@@ -28,19 +28,19 @@ void fgt_chrome_put_name(struct fgt_json *json, const char *kind, uint64_t pid,
 			 uint64_t tid, const char *name);
 
 /*
- * Events for "traceEvents": what threads did, on tracks of the process pid.
+ * Events for "traceEvents": what threads did, on their tracks.
  * Times count from the slice's first tick. -ENOMEM.
  *
  * MT-Safe | AS-Unsafe
  */
 int fgt_chrome_runs_put(const struct fgt_ring_slice *slice,
-			enum fgt_state_frames state_frames, uint64_t pid,
+			enum fgt_state_frames state_frames,
 			struct fgt_json *json);
 
 /*
  * Events for "traceEvents": tasks with their spans on tracks of a separate
- * process, arrows from task to child task, marks and counters on the process
- * pid. Times count from the slice's first tick. -ENOMEM.
+ * process, arrows from task to child task, marks on their threads, counters on
+ * the process pid. Times count from the slice's first tick. -ENOMEM.
  *
  * MT-Safe | AS-Unsafe
  */

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Writes what threads did as nested events. A level that begins with one change
- * and ends with the next one is an X, all others are a B and an E. At each change
- * the X's come first, from the root downward, then the E's from the leaf upward
- * and the B's from the root downward, at the same ts. A gap closes the stack.
- * None has args or cat. Runs in any thread; must not hold more than four stacks.
+ * and ends with the next one is an X, all others are a B and an E. At each
+ * change the X's come first, from the root downward, then the E's from the leaf
+ * upward and the B's from the root downward, at the same ts. A gap closes the
+ * stack. None has args or cat. Runs in any thread; must not hold more than four
+ * stacks.
  */
 #include <string.h>
 
+#include "ringbuf/slice/processes.h"
 #include "upload/format/chrome/chrome.h"
 #include "upload/format/parts/drawing.h"
 
@@ -46,8 +48,8 @@ static void put_event(struct track *track, struct fgt_level level,
 
 /*
  * From its begin to its end, less 1 ns at both: Perfetto takes an X before a B
- * and an E of the same instant, and speedscope, which adds dur to ts in floating
- * point, must find the end before all else of its instant.
+ * and an E of the same instant, and speedscope, which adds dur to ts in
+ * floating point, must find the end before all else of its instant.
  */
 static void put_whole(struct track *track, struct fgt_level level,
 		      uint64_t mono_ns)
@@ -140,14 +142,16 @@ static void begin_thread(void *context, uint32_t thread)
 {
 	struct track *track = context;
 
+	track->pid =
+		fgt_chrome_id(fgt_slice_process_of(track->slice, thread).pid);
 	track->tid = fgt_chrome_id(track->slice->threads[thread].tid);
 }
 
 int fgt_chrome_runs_put(const struct fgt_ring_slice *slice,
-			enum fgt_state_frames state_frames, uint64_t pid,
+			enum fgt_state_frames state_frames,
 			struct fgt_json *json)
 {
-	struct track track = { .slice = slice, .json = json, .pid = pid };
+	struct track track = { .slice = slice, .json = json };
 	const struct fgt_drawing drawing = {
 		.context = &track,
 		.begin_thread = begin_thread,

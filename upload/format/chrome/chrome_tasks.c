@@ -11,6 +11,7 @@
 #include <stdio.h>
 
 #include "ringbuf/base/array.h"
+#include "ringbuf/slice/processes.h"
 #include "ringbuf/slice/spans.h"
 #include "ringbuf/spans/span_log.h"
 
@@ -243,14 +244,6 @@ static int number_tracks(struct tasks *tasks)
 
 /* ---- Marks and counters ------------------------------------------------- */
 
-static bool has_thread(const struct fgt_ring_slice *slice, int32_t tid)
-{
-	size_t found = FGT_ARRAY_BISECT(at, slice->thread_count,
-					slice->threads[at].tid < tid);
-
-	return found < slice->thread_count && slice->threads[found].tid == tid;
-}
-
 static void put_marks(struct tasks *tasks)
 {
 	const struct fgt_ring_slice *slice = tasks->slice;
@@ -258,21 +251,26 @@ static void put_marks(struct tasks *tasks)
 
 	for (uint32_t i = 0; i < slice->mark_count; i++) {
 		const struct fgt_slice_mark *mark = &slice->marks[i];
+		uint32_t thread = fgt_slice_find_thread(slice, mark->tid);
 		uint64_t ns, ignored, tid = fgt_chrome_id(mark->tid);
+		uint64_t pid = tasks->pid;
 		char name[32];
 
 		if (!fgt_spans_clip(slice, mark->at_ns, mark->at_ns, &ns,
 				    &ignored))
 			continue;
 		/* A thread that lived less than a tick has no name. */
-		if (mark->tid != named && !has_thread(slice, mark->tid)) {
+		if (thread < slice->thread_count) {
+			pid = fgt_chrome_id(
+				fgt_slice_process_of(slice, thread).pid);
+		} else if (mark->tid != named) {
 			snprintf(name, sizeof(name), "thread %d", mark->tid);
 			fgt_chrome_put_name(tasks->json, "thread_name",
 					    tasks->pid, tid, name);
 			named = mark->tid;
 		}
 		fgt_chrome_begin(tasks->json, text(tasks, mark->name, "mark"),
-				 "i", tasks->pid, tid);
+				 "i", pid, tid);
 		put_ts(tasks, ns);
 		fgt_json_put_string(tasks->json, "s", "t");
 		fgt_json_end_object(tasks->json);

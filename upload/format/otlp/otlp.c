@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "ringbuf/slice/pace.h"
+#include "ringbuf/slice/processes.h"
 #include "upload/format/otlp/otlp_dictionary.h"
 #include "upload/format/parts/levels.h"
 #include "upload/format/parts/thread_samples.h"
@@ -56,6 +57,7 @@ struct otlp {
 	uint64_t begin_wall_ns; /* of the first tick, since the epoch */
 	uint64_t profile_len;
 	uint32_t thread_name, thread_id; /* attributes of the present thread */
+	uint32_t process_id, process_title; /* likewise; 0: the resource's */
 	int error; /* of reading samples; sticks */
 };
 
@@ -125,6 +127,10 @@ static void put_attributes(struct otlp *otlp, uint32_t state)
 	fgt_protobuf_put_packed(otlp->out, otlp->thread_name);
 	if (otlp->thread_id)
 		fgt_protobuf_put_packed(otlp->out, otlp->thread_id);
+	if (otlp->process_id)
+		fgt_protobuf_put_packed(otlp->out, otlp->process_id);
+	if (otlp->process_title)
+		fgt_protobuf_put_packed(otlp->out, otlp->process_title);
 	fgt_protobuf_put_packed(otlp->out, state_name);
 	fgt_protobuf_end(otlp->out);
 }
@@ -142,6 +148,23 @@ static void put_sample(struct otlp *otlp, const struct fgt_sample *sample)
 	fgt_protobuf_end(otlp->out);
 }
 
+/* The resource names one process: of several each sample names its own. */
+static void begin_process(struct otlp *otlp)
+{
+	struct fgt_process_of of =
+		fgt_slice_process_of(otlp->slice, otlp->samples.thread);
+
+	otlp->process_id = otlp->process_title = 0;
+	if (fgt_slice_process_count(otlp->slice) == 1)
+		return;
+	if (of.pid > 0)
+		otlp->process_id = fgt_otlp_attribute(&otlp->dictionary,
+						      FGT_OTLP_PROCESS_ID, NULL,
+						      (uint32_t)of.pid);
+	otlp->process_title = fgt_otlp_attribute(
+		&otlp->dictionary, FGT_OTLP_PROCESS_TITLE, of.title, 0);
+}
+
 static void begin_thread(struct otlp *otlp)
 {
 	const struct fgt_ring_slice *slice = otlp->slice;
@@ -157,6 +180,7 @@ static void begin_thread(struct otlp *otlp)
 		otlp->thread_id = fgt_otlp_attribute(&otlp->dictionary,
 						     FGT_OTLP_THREAD_ID, NULL,
 						     (uint32_t)thread->tid);
+	begin_process(otlp);
 }
 
 static void put_samples(struct otlp *otlp)

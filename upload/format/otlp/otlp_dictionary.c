@@ -55,6 +55,8 @@ static const struct {
 	[FGT_OTLP_THREAD_NAME] = { "thread.name", true },
 	[FGT_OTLP_THREAD_ID] = { "thread.id", false },
 	[FGT_OTLP_THREAD_STATE] = { "thread.state", true },
+	[FGT_OTLP_PROCESS_ID] = { "process.pid", false },
+	[FGT_OTLP_PROCESS_TITLE] = { "process.title", true },
 	[FGT_OTLP_BUILD_ID] = { "process.executable.build_id.gnu", true },
 	[FGT_OTLP_TICKS_MISSED] = { "fgtrace.ticks.missed", false },
 	[FGT_OTLP_TICKS_EVICTED] = { "fgtrace.ticks.evicted", false },

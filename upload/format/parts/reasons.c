@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names states by their reasons. Any thread; must not change a slice that it does
- * not own.
+ * Names states by their reasons. Any thread; must not change a slice that it
+ * does not own.
  */
 #include "upload/format/parts/reasons.h"
 
@@ -36,12 +36,11 @@ struct naming {
 
 static const char *thread_name(const struct fgt_ring_slice *slice, int32_t tid)
 {
-	size_t at = FGT_ARRAY_BISECT(i, slice->thread_count,
-				     slice->threads[i].tid < tid);
+	uint32_t at = fgt_slice_find_thread(slice, tid);
 
-	if (!tid || at >= slice->thread_count || slice->threads[at].tid != tid)
-		return "";
-	return fgt_slice_string(slice, slice->threads[at].name);
+	return at < slice->thread_count
+		       ? fgt_slice_string(slice, slice->threads[at].name)
+		       : "";
 }
 
 /* Memory that many things share is no name. */

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "ringbuf/slice/pace.h"
+#include "ringbuf/slice/processes.h"
 
 enum {
 	TRACE_PACKET = 1,
@@ -177,31 +178,35 @@ void fgt_perfetto_end_track(struct fgt_perfetto *trace)
 }
 
 void fgt_perfetto_put_thread(struct fgt_perfetto *trace, uint64_t uuid,
-			     int32_t tid, const char *name)
+			     uint32_t process, int32_t tid, const char *name)
 {
-	fgt_perfetto_begin_track(trace, uuid, NULL, FGT_PERFETTO_PROCESS_UUID);
+	struct fgt_process_of of = fgt_slice_process(trace->slice, process);
+
+	fgt_perfetto_begin_track(trace, uuid, NULL,
+				 fgt_perfetto_process_uuid(process));
 	fgt_protobuf_begin(&trace->out, FGT_TRACK_THREAD);
-	fgt_protobuf_put_uint(&trace->out, THREAD_PID,
-			      fgt_perfetto_id(trace->slice->process.pid));
+	fgt_protobuf_put_uint(&trace->out, THREAD_PID, fgt_perfetto_id(of.pid));
 	fgt_protobuf_put_uint(&trace->out, THREAD_TID, fgt_perfetto_id(tid));
 	fgt_protobuf_put_string(&trace->out, THREAD_NAME, name);
 	fgt_protobuf_end(&trace->out);
 	fgt_perfetto_end_track(trace);
 }
 
-static void put_process(struct fgt_perfetto *trace)
+static void put_process(struct fgt_perfetto *trace, uint32_t number)
 {
 	const struct fgt_process_info *process = &trace->slice->process;
+	struct fgt_process_of of = fgt_slice_process(trace->slice, number);
 	char system[128];
 
 	snprintf(system, sizeof(system), "linux %s %s", process->os_release,
 		 process->arch);
-	fgt_perfetto_begin_track(trace, FGT_PERFETTO_PROCESS_UUID, NULL, 0);
+	fgt_perfetto_begin_track(trace, fgt_perfetto_process_uuid(number), NULL,
+				 0);
 	fgt_protobuf_begin(&trace->out, FGT_TRACK_PROCESS);
 	fgt_protobuf_put_uint(&trace->out, PROCESS_PID,
-			      fgt_perfetto_id(process->pid));
+			      fgt_perfetto_id(of.pid));
 	fgt_protobuf_put_string(&trace->out, PROCESS_NAME,
-				process->name[0] ? process->name : "process");
+				*of.title ? of.title : "process");
 	if (process->host[0])
 		fgt_protobuf_put_string(&trace->out, PROCESS_LABELS,
 					process->host);
@@ -217,7 +222,7 @@ static void put_thread(struct fgt_perfetto *trace, uint32_t index)
 	char buffer[FGT_LEVEL_NAME_MAX];
 
 	fgt_perfetto_put_thread(
-		trace, uuid, thread->tid,
+		trace, uuid, thread->process, thread->tid,
 		fgt_level_thread_name(trace->slice, thread, buffer));
 	fgt_perfetto_begin_track(trace, fgt_perfetto_state_uuid(index), "state",
 				 uuid);
@@ -357,7 +362,8 @@ static int write_trace(struct fgt_perfetto *trace)
 	int r;
 
 	put_head(trace);
-	put_process(trace);
+	for (uint32_t i = 0; i < fgt_slice_process_count(trace->slice); i++)
+		put_process(trace, i);
 	for (uint32_t i = 0; i < trace->slice->thread_count; i++)
 		put_thread(trace, i);
 	put_facts(trace);

@@ -85,6 +85,13 @@ struct fgt_perfetto {
 /* Tracks. A thread has two, and is task context index + 1. */
 #define FGT_PERFETTO_PROCESS_UUID 1u
 
+/* The first one is the slice's own. */
+static inline uint64_t fgt_perfetto_process_uuid(uint32_t number)
+{
+	return number ? (UINT64_C(1) << 40) + number
+		      : FGT_PERFETTO_PROCESS_UUID;
+}
+
 static inline uint64_t fgt_perfetto_thread_uuid(uint32_t index)
 {
 	return 2 + 2 * (uint64_t)index;
@@ -123,9 +130,10 @@ void fgt_perfetto_begin_track(struct fgt_perfetto *trace, uint64_t uuid,
 			      const char *name, uint64_t parent);
 void fgt_perfetto_end_track(struct fgt_perfetto *trace);
 
-/* The track of a thread, whether the slice has samples of it or not. */
+/* The track of a thread, whether the slice has samples of it or not. process:
+ * its number in the slice. */
 void fgt_perfetto_put_thread(struct fgt_perfetto *trace, uint64_t uuid,
-			     int32_t tid, const char *name);
+			     uint32_t process, int32_t tid, const char *name);
 
 /* A packet with an event, ended by fgt_perfetto_end_event(). name NULL or "":
  * none. */

@@ -5,6 +5,7 @@
  * end of what is known is a sample of no samples: readers draw the last stack
  * until the next one. Runs in any thread.
  */
+#include "ringbuf/slice/processes.h"
 #include "upload/format/perfetto/perfetto.h"
 
 enum {
@@ -15,8 +16,8 @@ enum {
 	CONTEXT_TID,
 };
 
-/* A stack that stays has a sample a second, at most 1000 of them: readers add up
- * the samples whose time is in the range that a user selects. */
+/* A stack that stays has a sample a second, at most 1000 of them: readers add
+ * up the samples whose time is in the range that a user selects. */
 #define SAMPLE_NS   1000000000u
 #define SAMPLES_MAX 1000u
 
@@ -126,8 +127,9 @@ static void begin_thread(void *context, uint32_t thread)
 	fgt_protobuf_begin(out, FGT_PACKET_INTERNED_DATA);
 	fgt_protobuf_begin(out, FGT_INTERNED_TASK_CONTEXTS);
 	fgt_protobuf_put_uint(out, FGT_INTERNED_IID, (uint64_t)thread + 1);
-	fgt_protobuf_put_uint(out, CONTEXT_PID,
-			      fgt_perfetto_id(slice->process.pid));
+	fgt_protobuf_put_uint(
+		out, CONTEXT_PID,
+		fgt_perfetto_id(fgt_slice_process_of(slice, thread).pid));
 	fgt_protobuf_put_uint(out, CONTEXT_TID,
 			      fgt_perfetto_id(slice->threads[thread].tid));
 	fgt_protobuf_end(out);

@@ -199,17 +199,6 @@ static int find_children(struct task_tracks *tasks)
 
 /* ---- Marks and counters ------------------------------------------------- */
 
-/* The thread's index, thread_count if the slice has none. */
-static size_t find_thread(const struct fgt_ring_slice *slice, int32_t tid)
-{
-	size_t found = FGT_ARRAY_BISECT(at, slice->thread_count,
-					slice->threads[at].tid < tid);
-
-	return found < slice->thread_count && slice->threads[found].tid == tid
-		       ? found
-		       : slice->thread_count;
-}
-
 static void put_marks(struct task_tracks *tasks)
 {
 	const struct fgt_ring_slice *slice = tasks->slice;
@@ -218,7 +207,7 @@ static void put_marks(struct task_tracks *tasks)
 
 	for (uint32_t i = 0; i < slice->mark_count; i++) {
 		const struct fgt_slice_mark *mark = &slice->marks[i];
-		size_t thread = find_thread(slice, mark->tid);
+		size_t thread = fgt_slice_find_thread(slice, mark->tid);
 		uint64_t ns, ignored;
 		char name[32];
 
@@ -230,8 +219,8 @@ static void put_marks(struct task_tracks *tasks)
 			brief = tasks->trace->next_uuid++;
 			brief_tid = mark->tid;
 			snprintf(name, sizeof(name), "thread %d", mark->tid);
-			fgt_perfetto_put_thread(tasks->trace, brief, mark->tid,
-						name);
+			fgt_perfetto_put_thread(tasks->trace, brief, 0,
+						mark->tid, name);
 		}
 		fgt_perfetto_begin_event(
 			tasks->trace, ns, FGT_EVENT_INSTANT,

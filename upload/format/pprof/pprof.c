@@ -10,67 +10,10 @@
 #include <string.h>
 
 #include "ringbuf/slice/pace.h"
-#include "upload/format/parts/functions.h"
 #include "upload/format/parts/gzip.h"
-#include "upload/format/parts/options.h"
-#include "upload/format/parts/protobuf.h"
 #include "upload/format/parts/service_line.h"
-#include "upload/format/parts/thread_samples.h"
 #include "upload/format/parts/timeline.h"
-
-/* Fields of the messages in profile.proto. */
-enum {
-	PROFILE_SAMPLE_TYPE = 1,
-	PROFILE_SAMPLE,
-	PROFILE_MAPPING,
-	PROFILE_LOCATION,
-	PROFILE_FUNCTION,
-	PROFILE_STRING,
-	PROFILE_TIME_NANOS = 9,
-	PROFILE_DURATION_NANOS,
-	PROFILE_PERIOD_TYPE,
-	PROFILE_PERIOD,
-	PROFILE_COMMENT,
-	PROFILE_DEFAULT_SAMPLE_TYPE,
-	VALUE_TYPE_TYPE = 1,
-	VALUE_TYPE_UNIT,
-	SAMPLE_LOCATION_ID = 1,
-	SAMPLE_VALUE,
-	SAMPLE_LABEL,
-	LABEL_KEY = 1,
-	LABEL_STR,
-	LABEL_NUM,
-	LOCATION_ID = 1,
-	LOCATION_MAPPING_ID,
-	LOCATION_ADDRESS,
-	LOCATION_LINE,
-	LINE_FUNCTION_ID = 1,
-	LINE_LINE,
-	FUNCTION_ID = 1,
-	FUNCTION_NAME,
-	FUNCTION_FILENAME = 4,
-	MAPPING_ID = 1,
-	MAPPING_MEMORY_START,
-	MAPPING_MEMORY_LIMIT,
-	MAPPING_FILENAME = 5,
-	MAPPING_BUILD_ID,
-	MAPPING_HAS_FUNCTIONS,
-	MAPPING_HAS_FILENAMES,
-	MAPPING_HAS_LINE_NUMBERS,
-	MAPPING_HAS_INLINE_FRAMES,
-};
-
-struct pprof {
-	const struct fgt_ring_slice *slice;
-	enum fgt_state_frames state_frames;
-	struct fgt_protobuf out;
-	/* The tables. Ids begin at 1, except that string 0 is "". */
-	struct fgt_id_map locations; /* frame or level → id - 1 */
-	struct fgt_functions functions;
-	struct fgt_strings strings;
-	int error; /* of adding to them: -ENOMEM; sticks */
-	struct fgt_thread_samples samples;
-};
+#include "upload/format/pprof/pprof_parts.h"
 
 /* Values are signed. */
 static uint64_t clamp(uint64_t value)
@@ -85,22 +28,7 @@ static uint64_t wall_ns(const struct fgt_ring_slice *slice, uint64_t periods)
 		       : periods * slice->period_ns;
 }
 
-static uint32_t string_id(struct pprof *pprof, const char *text)
-{
-	uint32_t id = 0;
-	int r = fgt_strings_intern(&pprof->strings, text, strlen(text), &id);
-
-	if (r)
-		pprof->error = r;
-	return id;
-}
-
-static void put_string_id(struct pprof *pprof, uint32_t field, const char *text)
-{
-	fgt_protobuf_put_uint(&pprof->out, field, string_id(pprof, text));
-}
-
-static const char *slice_text(const struct pprof *pprof, uint32_t id)
+static const char *slice_text(const struct fgt_pprof *pprof, uint32_t id)
 {
 	return fgt_slice_string(pprof->slice, id);
 }
@@ -108,7 +36,7 @@ static const char *slice_text(const struct pprof *pprof, uint32_t id)
 /* ---- Samples ------------------------------------------------------------ */
 
 /* key: the index of a frame, or that of a level, which is never of kind 0. */
-static void add_location(struct pprof *pprof, uint64_t key)
+static void add_location(struct fgt_pprof *pprof, uint64_t key)
 {
 	uint32_t id = 0;
 	int r = fgt_id_map_add(&pprof->locations, key, &id);
@@ -119,7 +47,7 @@ static void add_location(struct pprof *pprof, uint64_t key)
 }
 
 /* Leaf first. */
-static void put_stack(struct pprof *pprof, uint32_t node,
+static void put_stack(struct fgt_pprof *pprof, uint32_t node,
 		      struct fgt_level state)
 {
 	const struct fgt_ring_slice *slice = pprof->slice;
@@ -137,50 +65,7 @@ static void put_stack(struct pprof *pprof, uint32_t node,
 	fgt_protobuf_end(&pprof->out);
 }
 
-/* text: NULL for a number. */
-static void put_label(struct pprof *pprof, const char *key, const char *text,
-		      uint64_t number)
-{
-	uint32_t text_id = text ? string_id(pprof, text) : 0;
-
-	fgt_protobuf_begin(&pprof->out, SAMPLE_LABEL);
-	put_string_id(pprof, LABEL_KEY, key);
-	fgt_protobuf_put_uint(&pprof->out, LABEL_STR, text_id);
-	fgt_protobuf_put_uint(&pprof->out, LABEL_NUM, number);
-	fgt_protobuf_end(&pprof->out);
-}
-
-/* What Grafana Pyroscope finds the profile of a span by. */
-static void put_link(struct pprof *pprof, uint32_t link)
-{
-	char trace_id[FGT_TRACE_ID_LEN + 1] = "";
-	const char *text;
-
-	if (!link)
-		return;
-	text = fgt_trace_links_text(&pprof->samples.links, link);
-	memcpy(trace_id, text, FGT_TRACE_ID_LEN);
-	put_label(pprof, "trace_id", trace_id, 0);
-	put_label(pprof, "span_id", text + FGT_TRACE_ID_LEN, 0);
-}
-
-static void put_labels(struct pprof *pprof, struct fgt_level state,
-		       uint32_t link)
-{
-	const struct fgt_slice_thread *thread =
-		&pprof->slice->threads[pprof->samples.thread];
-	char buffer[FGT_LEVEL_NAME_MAX];
-
-	put_label(pprof, "thread",
-		  fgt_level_thread_name(pprof->slice, thread, buffer), 0);
-	if (thread->tid > 0)
-		put_label(pprof, "thread_id", NULL, (uint64_t)thread->tid);
-	put_label(pprof, "state", fgt_level_name(pprof->slice, state, buffer),
-		  0);
-	put_link(pprof, link);
-}
-
-static void put_sample(struct pprof *pprof, const struct fgt_sample *sample)
+static void put_sample(struct fgt_pprof *pprof, const struct fgt_sample *sample)
 {
 	struct fgt_level state = { FGT_LEVEL_STATE,
 				   fgt_levels_state_name(pprof->slice,
@@ -193,11 +78,11 @@ static void put_sample(struct pprof *pprof, const struct fgt_sample *sample)
 	fgt_protobuf_put_packed(&pprof->out,
 				wall_ns(pprof->slice, sample->periods));
 	fgt_protobuf_end(&pprof->out);
-	put_labels(pprof, state, sample->link);
+	fgt_pprof_put_labels(pprof, state, sample->link);
 	fgt_protobuf_end(&pprof->out);
 }
 
-static int put_samples(struct pprof *pprof)
+static int put_samples(struct fgt_pprof *pprof)
 {
 	struct fgt_thread_samples *samples = &pprof->samples;
 	int r;
@@ -210,7 +95,7 @@ static int put_samples(struct pprof *pprof)
 
 /* ---- Locations, functions, mappings ------------------------------------- */
 
-static void put_line(struct pprof *pprof, uint32_t function, uint32_t line)
+static void put_line(struct fgt_pprof *pprof, uint32_t function, uint32_t line)
 {
 	fgt_protobuf_begin(&pprof->out, LOCATION_LINE);
 	fgt_protobuf_put_uint(&pprof->out, LINE_FUNCTION_ID,
@@ -221,7 +106,7 @@ static void put_line(struct pprof *pprof, uint32_t function, uint32_t line)
 
 /* The exact PC of a leaf, the return address of a caller: readers subtract one
  * from the latter. */
-static void put_address(struct pprof *pprof,
+static void put_address(struct fgt_pprof *pprof,
 			const struct fgt_slice_frame *frame)
 {
 	uint64_t bias = 0;
@@ -236,7 +121,7 @@ static void put_address(struct pprof *pprof,
 			      bias + frame->frame.address);
 }
 
-static int put_frame(struct pprof *pprof, uint32_t index)
+static int put_frame(struct fgt_pprof *pprof, uint32_t index)
 {
 	const struct fgt_ring_slice *slice = pprof->slice;
 	const struct fgt_slice_frame *frame = &slice->frames[index];
@@ -257,7 +142,7 @@ static int put_frame(struct pprof *pprof, uint32_t index)
 	return 0;
 }
 
-static int put_location(struct pprof *pprof, uint32_t index)
+static int put_location(struct fgt_pprof *pprof, uint32_t index)
 {
 	uint64_t key = pprof->locations.keys[index];
 	uint32_t function;
@@ -277,19 +162,20 @@ static int put_location(struct pprof *pprof, uint32_t index)
 	return r;
 }
 
-static void put_function(struct pprof *pprof, uint32_t index)
+static void put_function(struct fgt_pprof *pprof, uint32_t index)
 {
 	const struct fgt_functions *functions = &pprof->functions;
 	char buffer[FGT_LEVEL_NAME_MAX];
 
 	fgt_protobuf_begin(&pprof->out, PROFILE_FUNCTION);
 	fgt_protobuf_put_uint(&pprof->out, FUNCTION_ID, (uint64_t)index + 1);
-	put_string_id(pprof, FUNCTION_NAME,
-		      fgt_level_name(pprof->slice,
-				     fgt_functions_level(functions, index),
-				     buffer));
-	put_string_id(pprof, FUNCTION_FILENAME,
-		      slice_text(pprof, fgt_functions_file(functions, index)));
+	fgt_pprof_put_string(
+		pprof, FUNCTION_NAME,
+		fgt_level_name(pprof->slice,
+			       fgt_functions_level(functions, index), buffer));
+	fgt_pprof_put_string(
+		pprof, FUNCTION_FILENAME,
+		slice_text(pprof, fgt_functions_file(functions, index)));
 	fgt_protobuf_end(&pprof->out);
 }
 
@@ -317,7 +203,7 @@ static void read_names(const struct fgt_ring_slice *slice, uint32_t image,
 	*ret_has_lines = has_functions && has_lines;
 }
 
-static void put_mapping(struct pprof *pprof, uint32_t index)
+static void put_mapping(struct fgt_pprof *pprof, uint32_t index)
 {
 	const struct fgt_slice_image *image = &pprof->slice->images[index];
 	char build_id[2 * FGT_BUILD_ID_MAX + 1] = "";
@@ -328,10 +214,11 @@ static void put_mapping(struct pprof *pprof, uint32_t index)
 	fgt_protobuf_put_uint(&pprof->out, MAPPING_ID, (uint64_t)index + 1);
 	fgt_protobuf_put_uint(&pprof->out, MAPPING_MEMORY_START, image->start);
 	fgt_protobuf_put_uint(&pprof->out, MAPPING_MEMORY_LIMIT, image->end);
-	put_string_id(pprof, MAPPING_FILENAME, slice_text(pprof, image->path));
+	fgt_pprof_put_string(pprof, MAPPING_FILENAME,
+			     slice_text(pprof, image->path));
 	for (uint32_t i = 0; i < image->build_id_len; i++)
 		snprintf(build_id + 2 * i, 3, "%02x", image->build_id[i]);
-	put_string_id(pprof, MAPPING_BUILD_ID, build_id);
+	fgt_pprof_put_string(pprof, MAPPING_BUILD_ID, build_id);
 	fgt_protobuf_put_uint(&pprof->out, MAPPING_HAS_FUNCTIONS,
 			      has_functions);
 	fgt_protobuf_put_uint(&pprof->out, MAPPING_HAS_FILENAMES, has_lines);
@@ -342,7 +229,7 @@ static void put_mapping(struct pprof *pprof, uint32_t index)
 }
 
 /* Readers take the first one as the main program. */
-static void put_mappings(struct pprof *pprof)
+static void put_mappings(struct fgt_pprof *pprof)
 {
 	const struct fgt_ring_slice *slice = pprof->slice;
 	uint32_t main_image = 0;
@@ -359,7 +246,7 @@ static void put_mappings(struct pprof *pprof)
 }
 
 /* Writes all tables; nothing that adds to one may follow it. */
-static int put_tables(struct pprof *pprof)
+static int put_tables(struct fgt_pprof *pprof)
 {
 	for (uint32_t i = 0; i < pprof->locations.count; i++) {
 		int r = put_location(pprof, i);
@@ -378,21 +265,21 @@ static int put_tables(struct pprof *pprof)
 
 /* ---- The profile -------------------------------------------------------- */
 
-static void put_value_type(struct pprof *pprof, uint32_t field,
+static void put_value_type(struct fgt_pprof *pprof, uint32_t field,
 			   const char *type, const char *unit)
 {
 	fgt_protobuf_begin(&pprof->out, field);
-	put_string_id(pprof, VALUE_TYPE_TYPE, type);
-	put_string_id(pprof, VALUE_TYPE_UNIT, unit);
+	fgt_pprof_put_string(pprof, VALUE_TYPE_TYPE, type);
+	fgt_pprof_put_string(pprof, VALUE_TYPE_UNIT, unit);
 	fgt_protobuf_end(&pprof->out);
 }
 
-static void put_comment(struct pprof *pprof, const char *text)
+static void put_comment(struct fgt_pprof *pprof, const char *text)
 {
-	fgt_protobuf_put_packed(&pprof->out, string_id(pprof, text));
+	fgt_protobuf_put_packed(&pprof->out, fgt_pprof_string(pprof, text));
 }
 
-static void put_comments(struct pprof *pprof)
+static void put_comments(struct fgt_pprof *pprof)
 {
 	const struct fgt_ring_slice *slice = pprof->slice;
 	uint64_t lowered;
@@ -430,7 +317,7 @@ static void put_comments(struct pprof *pprof)
 	fgt_protobuf_end(&pprof->out);
 }
 
-static void put_head(struct pprof *pprof)
+static void put_head(struct fgt_pprof *pprof)
 {
 	const struct fgt_ring_slice *slice = pprof->slice;
 	uint64_t first_ns = slice->tick_ns[0];
@@ -445,11 +332,11 @@ static void put_head(struct pprof *pprof)
 	put_value_type(pprof, PROFILE_PERIOD_TYPE, "wall", "nanoseconds");
 	fgt_protobuf_put_uint(&pprof->out, PROFILE_PERIOD,
 			      clamp(slice->period_ns));
-	put_string_id(pprof, PROFILE_DEFAULT_SAMPLE_TYPE, "wall");
+	fgt_pprof_put_string(pprof, PROFILE_DEFAULT_SAMPLE_TYPE, "wall");
 	put_comments(pprof);
 }
 
-static int write_profile(struct pprof *pprof,
+static int write_profile(struct fgt_pprof *pprof,
 			 const struct fgt_transaction_facts *facts,
 			 const struct fgt_sink *sink)
 {
@@ -482,8 +369,8 @@ int fgt_pprof_write(const struct fgt_ring_slice *slice,
 		    const struct fgt_sink *sink)
 {
 	FGT_AUTO(fgt_gzip_free) struct fgt_gzip *gzip = NULL;
-	struct pprof pprof = { .slice = slice,
-			       .state_frames = options->state_frames };
+	struct fgt_pprof pprof = { .slice = slice,
+				   .state_frames = options->state_frames };
 	int r;
 
 	r = fgt_gzip_new(sink, &gzip);

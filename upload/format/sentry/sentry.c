@@ -122,6 +122,7 @@ static void put_thread(const struct fgt_sentry_transaction *transaction,
 	const struct fgt_transaction_facts *facts = transaction->options->facts;
 	int32_t tid = facts && facts->active_tid ? facts->active_tid
 						 : transaction->active_tid;
+	uint32_t thread;
 
 	if (transaction->profile)
 		tid = slice->threads[transaction->profile->active_thread].tid;
@@ -129,14 +130,11 @@ static void put_thread(const struct fgt_sentry_transaction *transaction,
 		return;
 	fgt_json_begin_object(json, "data");
 	fgt_json_put_uint_string(json, "thread.id", (uint64_t)tid);
-	for (uint32_t i = 0; i < slice->thread_count; i++)
-		if (slice->threads[i].tid == tid) {
-			fgt_json_put_string(
-				json, "thread.name",
-				fgt_slice_string(slice,
-						 slice->threads[i].name));
-			break;
-		}
+	thread = fgt_slice_find_thread(slice, tid);
+	if (thread < slice->thread_count)
+		fgt_json_put_string(
+			json, "thread.name",
+			fgt_slice_string(slice, slice->threads[thread].name));
 	fgt_json_end_object(json);
 }
 
@@ -356,7 +354,8 @@ static int write_slice(const struct fgt_ring_slice *slice,
 		       : write_with_profile(&envelope, &scope, sink);
 }
 
-/* The busiest thread of a time, for a transaction that no thread began; 0: none. */
+/* The busiest thread of a time, for a transaction that no thread began; 0:
+ * none. */
 static int32_t find_active_tid(const struct fgt_ring_slice *slice,
 			       const struct fgt_sentry_scope *scope,
 			       uint64_t begin_ns, uint64_t end_ns)

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Labels of samples: thread, process, state, trace. Runs in any thread.
+ */
+#include <string.h>
+
+#include "ringbuf/slice/processes.h"
+#include "upload/format/pprof/pprof_parts.h"
+
+uint32_t fgt_pprof_string(struct fgt_pprof *pprof, const char *text)
+{
+	uint32_t id = 0;
+	int r = fgt_strings_intern(&pprof->strings, text, strlen(text), &id);
+
+	if (r)
+		pprof->error = r;
+	return id;
+}
+
+void fgt_pprof_put_string(struct fgt_pprof *pprof, uint32_t field,
+			  const char *text)
+{
+	fgt_protobuf_put_uint(&pprof->out, field,
+			      fgt_pprof_string(pprof, text));
+}
+
+/* text: NULL for a number. */
+static void put_label(struct fgt_pprof *pprof, const char *key,
+		      const char *text, uint64_t number)
+{
+	uint32_t text_id = text ? fgt_pprof_string(pprof, text) : 0;
+
+	fgt_protobuf_begin(&pprof->out, SAMPLE_LABEL);
+	fgt_pprof_put_string(pprof, LABEL_KEY, key);
+	fgt_protobuf_put_uint(&pprof->out, LABEL_STR, text_id);
+	fgt_protobuf_put_uint(&pprof->out, LABEL_NUM, number);
+	fgt_protobuf_end(&pprof->out);
+}
+
+/* What Grafana Pyroscope finds the profile of a span by. */
+static void put_link(struct fgt_pprof *pprof, uint32_t link)
+{
+	char trace_id[FGT_TRACE_ID_LEN + 1] = "";
+	const char *text;
+
+	if (!link)
+		return;
+	text = fgt_trace_links_text(&pprof->samples.links, link);
+	memcpy(trace_id, text, FGT_TRACE_ID_LEN);
+	put_label(pprof, "trace_id", trace_id, 0);
+	put_label(pprof, "span_id", text + FGT_TRACE_ID_LEN, 0);
+}
+
+/* Of several processes: which one. */
+static void put_process(struct fgt_pprof *pprof)
+{
+	struct fgt_process_of of =
+		fgt_slice_process_of(pprof->slice, pprof->samples.thread);
+
+	if (fgt_slice_process_count(pprof->slice) == 1)
+		return;
+	put_label(pprof, "process", of.title, 0);
+	if (of.pid > 0)
+		put_label(pprof, "pid", NULL, (uint64_t)of.pid);
+}
+
+void fgt_pprof_put_labels(struct fgt_pprof *pprof, struct fgt_level state,
+			  uint32_t link)
+{
+	const struct fgt_slice_thread *thread =
+		&pprof->slice->threads[pprof->samples.thread];
+	char buffer[FGT_LEVEL_NAME_MAX];
+
+	put_process(pprof);
+	put_label(pprof, "thread",
+		  fgt_level_thread_name(pprof->slice, thread, buffer), 0);
+	if (thread->tid > 0)
+		put_label(pprof, "thread_id", NULL, (uint64_t)thread->tid);
+	put_label(pprof, "state", fgt_level_name(pprof->slice, state, buffer),
+		  0);
+	put_link(pprof, link);
+}
