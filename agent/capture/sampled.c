@@ -269,6 +269,7 @@ static void take_counts(struct fgt_sampled *sampled)
 	status->samples_running = look->samples_running;
 	status->samples_blocked = look->samples_blocked;
 	status->torn = look->torn;
+	status->lost_waker_stacks = look->lost_waker_stacks;
 	status->credited_ticks = look->credited_ticks;
 	if (look->stacks.unwinder)
 		fgt_unwinder_get_stats(look->stacks.unwinder, &status->unwind);

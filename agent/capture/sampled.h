@@ -141,6 +141,12 @@ void fgt_sampled_end_service(struct fgt_sampled *sampled);
 void fgt_sampled_check_service(struct fgt_sampled *sampled,
 			       const struct fgt_tick *tick, bool has_run);
 
+/* Between begin and commit: the wake-ups that the last look found, with what
+ * their wakers did (sampled_wakes.c). */
+void fgt_sampled_write_wakes(struct fgt_sampled *sampled,
+			     const struct fgt_tick *tick,
+			     const struct fgt_thread *thread);
+
 /*
  * ---- Whose program it is (sampled_program.c) --------------------------------
  *

@@ -30,6 +30,7 @@ struct fgt_target_status {
 	uint64_t ticks, missed_ticks;
 	uint64_t samples_running, samples_blocked; /* snapshots taken */
 	uint64_t torn; /* thrown away: the thread moved meanwhile */
+	uint64_t lost_waker_stacks; /* more than were kept between two ticks */
 	uint64_t credited_ticks; /* shown by the sample after them */
 	/* Of threads that ended before a tick knew them; see
 	 * fgt_who_ran.read_brief. */

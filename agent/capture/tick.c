@@ -28,30 +28,10 @@ void fgt_tick_begin(struct fgt_sampled *sampled, const struct fgt_tick *tick)
 			    tick->missed);
 }
 
-static void write_wakes(struct fgt_sampled *sampled,
-			const struct fgt_thread *thread)
-{
-	struct fgt_wake_list *list = &sampled->look.wakes;
-
-	for (uint32_t i = 0; i < list->count; i++) {
-		const struct fgt_switch_wake *wake = &list->wakes[i];
-		struct fgt_wake_source source = {
-			.pid = (int32_t)wake->pid,
-			.tid = (int32_t)wake->tid,
-			.context = wake->context,
-		};
-
-		memcpy(source.name, wake->name, sizeof(wake->name));
-		(void)fgt_ring_add_wake(sampled->ring, thread->slot, wake->ns,
-					wake->delay_us, &source);
-	}
-	if (list->lost)
-		fgt_ring_lose_wakes(sampled->ring, list->lost);
-	list->count = list->lost = 0;
-}
-
-/* The only place where what looks have found goes into the ring. */
+/* The only place where what looks have found goes into the ring. tick: NULL for
+ * a verdict without edges. */
 static void write_verdict(struct fgt_sampled *sampled,
+			  const struct fgt_tick *tick,
 			  struct fgt_thread *thread,
 			  const struct fgt_verdict *verdict)
 {
@@ -88,7 +68,7 @@ static void write_verdict(struct fgt_sampled *sampled,
 	if (verdict->edges && verdict->edges->count)
 		fgt_ring_set_edges(ring, thread->slot, verdict->edges);
 	if (verdict->edges)
-		write_wakes(sampled, thread);
+		fgt_sampled_write_wakes(sampled, tick, thread);
 }
 
 /* What it did in the old program must not go on in the new one. */
@@ -109,7 +89,7 @@ static void forget_program(struct fgt_sampled *sampled,
 		fgt_look_thread_forget(thread);
 	fgt_thread_table_rename(&sampled->look.threads, thread);
 	if (thread->slot != FGT_THREAD_NO_SLOT)
-		write_verdict(sampled, thread, &unknown);
+		write_verdict(sampled, NULL, thread, &unknown);
 }
 
 static void take_exec(struct fgt_sampled *sampled, const struct fgt_tick *tick)
@@ -144,7 +124,7 @@ void fgt_tick_sample(struct fgt_sampled *sampled, const struct fgt_tick *tick,
 	if (!thread)
 		return;
 	verdict = fgt_look_sampled(&sampled->look, tick, thread, sample);
-	write_verdict(sampled, thread, &verdict);
+	write_verdict(sampled, tick, thread, &verdict);
 }
 
 void fgt_tick_task(struct fgt_sampled *sampled, uint32_t type,
@@ -259,7 +239,7 @@ static void wait_for_news(struct fgt_sampled *sampled,
 	if (thread->slot == FGT_THREAD_NO_SLOT)
 		return;
 	if (thread->is_put_off)
-		write_verdict(sampled, thread, &unknown);
+		write_verdict(sampled, NULL, thread, &unknown);
 	else
 		fgt_ring_thread_put_off(sampled->ring, thread->slot);
 	thread->is_put_off = true;
@@ -274,7 +254,7 @@ static void look_at(struct fgt_sampled *sampled, const struct fgt_tick *tick,
 	if (verdict.refusal)
 		take_refusal(sampled, tick, verdict.refusal);
 	verdict.wait = fgt_look_wait(&sampled->look, thread, &verdict);
-	write_verdict(sampled, thread, &verdict);
+	write_verdict(sampled, tick, thread, &verdict);
 	if (verdict.kind == FGT_VERDICT_AS_BEFORE && thread->is_new &&
 	    !thread->is_ended && sampled->look.tick > 1)
 		wait_for_news(sampled, thread);
@@ -442,7 +422,7 @@ void fgt_tick_abandon(struct fgt_sampled *sampled)
 
 		if (!thread->is_sampled && !thread->is_ended &&
 		    thread->slot != FGT_THREAD_NO_SLOT)
-			write_verdict(sampled, thread, &unknown);
+			write_verdict(sampled, NULL, thread, &unknown);
 	}
 	end_tick(threads);
 	fgt_thread_table_look_at_all(threads, sampled->look.tick_ns);

@@ -177,6 +177,7 @@ struct fgt_look {
 	int leader_stat_fd;
 
 	/* Counted for the status. */
+	uint64_t lost_waker_stacks; /* more than were kept between two ticks */
 	uint64_t samples_running, samples_blocked; /* stacks read */
 	uint64_t torn; /* thrown away: the thread moved meanwhile */
 	uint64_t credited_ticks;
@@ -316,5 +317,10 @@ void fgt_look_follow_end(struct fgt_look *look);
 struct fgt_verdict fgt_look_unsampled(struct fgt_look *look,
 				      const struct fgt_tick *tick,
 				      struct fgt_thread *thread);
+
+/* What a waker did then: frames in tick->frames, where those of a verdict are
+ * until it is written. Returns their number; 0: not known. */
+size_t fgt_look_waker(struct fgt_look *look, const struct fgt_tick *tick,
+		      const struct fgt_switch_wake *wake);
 
 #endif

@@ -306,6 +306,12 @@ size_t fgt_look_stack_sampled(struct fgt_look *look,
 			      struct fgt_thread *thread,
 			      const struct fgt_running_sample *sample);
 
+/* The stack of a waker, in tick->frames; what its copy lacks is read while it
+ * goes on. Returns the number of frames. */
+size_t fgt_look_stack_waker(struct fgt_look *look, const struct fgt_tick *tick,
+			    struct fgt_thread *thread,
+			    const struct fgt_switch_stack *stack);
+
 /* The stack of a thread on a CPU, which is stopped for it. Errors: those of
  * fgt_running.request. */
 int fgt_look_stack_running(struct fgt_look *look, const struct fgt_tick *tick,

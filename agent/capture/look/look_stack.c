@@ -400,6 +400,25 @@ size_t fgt_look_stack_sampled(struct fgt_look *look,
 			   leaf);
 }
 
+size_t fgt_look_stack_waker(struct fgt_look *look, const struct fgt_tick *tick,
+			    struct fgt_thread *thread,
+			    const struct fgt_switch_stack *stack)
+{
+	struct fgt_snapshot snapshot = {
+		.stack = stack->bytes,
+		.stack_len = stack->len,
+		.stack_start = stack->sp,
+	};
+
+	look->stacks.readable.is_refused = false;
+	fgt_stacks_find_place(&look->stacks, stack->sp, tick->mono_ns);
+	snapshot.stack_limit = fgt_stacks_limit(&look->stacks, stack->sp);
+	fgt_regs_set(&snapshot.regs, fgt_arch_host.sp, stack->sp);
+	fgt_regs_set(&snapshot.regs, fgt_arch_host.pc, stack->pc);
+	fgt_regs_set(&snapshot.regs, fgt_arch_host.fp, stack->fp);
+	return unwind_once(look, tick, thread, &snapshot, false, 0);
+}
+
 struct stopped {
 	struct fgt_look *look;
 	const struct fgt_tick *tick;

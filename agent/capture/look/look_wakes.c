@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Takes the wake-ups out of a thread's slot, each once. Runs in the sampler's
- * thread; reads only.
+ * Takes the wake-ups out of a thread's slot, each once, and the stacks of
+ * wakers. Runs in the sampler's thread; reads only.
  */
 #include "agent/capture/look/look_parts.h"
 
@@ -32,4 +32,25 @@ void fgt_switch_seen_take_wakes(struct fgt_switch_seen *seen,
 		ret_wakes->wakes[ret_wakes->count++] = *wake;
 	}
 	seen->wakes = next;
+}
+
+/* It runs on, but what it did then has been copied. */
+size_t fgt_look_waker(struct fgt_look *look, const struct fgt_tick *tick,
+		      const struct fgt_switch_wake *wake)
+{
+	struct fgt_switch_stack stack;
+	struct fgt_thread *thread;
+
+	if (wake->stack == FGT_SWITCH_STACK_LOST)
+		look->lost_waker_stacks++;
+	if (wake->stack == FGT_SWITCH_STACK_NONE ||
+	    wake->stack == FGT_SWITCH_STACK_LOST || !look->switches)
+		return 0;
+	thread = fgt_thread_table_find(&look->threads, (int32_t)wake->tid);
+	if (!thread ||
+	    !fgt_thread_table_activate(&look->threads, thread, tick->mono_ns) ||
+	    !fgt_switches_read_stack(look->switches, wake->stack, &stack) ||
+	    !stack.len)
+		return 0;
+	return fgt_look_stack_waker(look, tick, thread, &stack);
 }

@@ -18,6 +18,13 @@
 /* Its last wake-ups that its slot keeps, one of which may be changing. */
 #define FGT_SWITCH_WAKES    4u
 #define FGT_SWITCH_WAKE_MIN 1000000ull /* ns; shorter waits have none */
+/* Stacks of wakers that are kept at a time, a power of 2: those of two ticks,
+ * FGT_SWITCH_STACKS_A_TICK at most of each. */
+#define FGT_SWITCH_STACKS	 128u
+#define FGT_SWITCH_STACKS_A_TICK (FGT_SWITCH_STACKS / 2)
+#define FGT_SWITCH_STACK_BYTES	 4096u
+#define FGT_SWITCH_STACK_NONE	 0u /* not of the same process, not readable */
+#define FGT_SWITCH_STACK_LOST	 (~0u) /* more than are kept */
 /* log2 of the ns in a unit of a block's times. */
 #define FGT_SWITCH_UNIT 10
 
@@ -44,7 +51,17 @@ struct fgt_switch_wake {
 	unsigned int pid, tid; /* 0: an interrupt, or may not be shown */
 	unsigned int context; /* enum fgt_wake_context */
 	unsigned int delay_us; /* until it got a CPU; UINT32_MAX: not yet */
+	unsigned int stack; /* number of the waker's, or a reason for none */
 	char name[16];
+};
+
+/* What a waker was doing: user registers, and the first bytes of its stack.
+ * Number n is at n modulo FGT_SWITCH_STACKS. */
+struct fgt_switch_stack {
+	unsigned int number; /* 0: is being written */
+	unsigned int len; /* of the bytes that could be copied */
+	unsigned long long pc, sp, fp;
+	unsigned char bytes[FGT_SWITCH_STACK_BYTES];
 };
 
 /*

@@ -85,6 +85,11 @@ unsigned long long wanted_tgids = 0;
  */
 unsigned long long changed[FGT_SWITCH_WORDS] __attribute__((aligned(64)));
 
+/* The number of the last stack of a waker, and up to which there is room: the
+ * sampler moves that on at each tick. */
+unsigned int stack_number __attribute__((aligned(64))) = 0;
+unsigned int stack_limit = 0;
+
 /*
  * The slot that a thread with such a number was given last: right unless two
  * of those watched share it, and a good deal cheaper than a hash.
@@ -114,6 +119,14 @@ struct {
 	__type(key, int);
 	__type(value, struct fgt_switch_brief);
 } brief_of_tgid SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, FGT_SWITCH_STACKS);
+	__type(key, unsigned int);
+	__type(value, struct fgt_switch_stack);
+} stacks SEC(".maps");
 
 /* The slot, if it is this very thread's: a number may be another's by now. */
 static __always_inline struct fgt_switch_slot *
@@ -369,13 +382,56 @@ static __always_inline bool may_name(const struct task_struct *waker,
 	       waker->cred->uid.val == task->cred->uid.val;
 }
 
+/* The stack may end before the copy does: then up to the end of its page. */
+static __always_inline void copy_stack(struct fgt_switch_stack *stack)
+{
+	const void *sp = (const void *)stack->sp;
+	unsigned int rest =
+		FGT_SWITCH_STACK_BYTES -
+		(unsigned int)(stack->sp & (FGT_SWITCH_STACK_BYTES - 1));
+
+	stack->len = FGT_SWITCH_STACK_BYTES;
+	if (bpf_probe_read_user(stack->bytes, FGT_SWITCH_STACK_BYTES, sp) == 0)
+		return;
+	stack->len = rest;
+	if (rest > FGT_SWITCH_STACK_BYTES ||
+	    bpf_probe_read_user(stack->bytes, rest, sp) != 0)
+		stack->len = 0;
+}
+
+/* Its number. Others may take one at the same time. */
+static __always_inline unsigned int keep_stack(struct task_struct *waker)
+{
+	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(waker);
+	struct fgt_switch_stack *stack;
+	unsigned int number, index;
+
+	if ((int)(stack_limit - stack_number) <= 0)
+		return FGT_SWITCH_STACK_LOST;
+	number = __sync_fetch_and_add(&stack_number, 1) + 1;
+	if ((int)(stack_limit - number) < 0)
+		return FGT_SWITCH_STACK_LOST;
+	index = number % FGT_SWITCH_STACKS;
+	stack = bpf_map_lookup_elem(&stacks, &index);
+	if (!stack || number + 1 <= 1) /* 0 and its like are no numbers */
+		return FGT_SWITCH_STACK_NONE;
+	__sync_lock_test_and_set(&stack->number, 0);
+	stack->pc = REGS_PC(regs);
+	stack->sp = regs->sp;
+	stack->fp = REGS_FP(regs);
+	copy_stack(stack);
+	__sync_lock_test_and_set(&stack->number, number);
+	return number;
+}
+
 static __always_inline void write_waker(struct fgt_switch_wake *wake,
 					const struct task_struct *task,
 					unsigned long sp)
 {
-	const struct task_struct *waker = bpf_get_current_task_btf();
+	struct task_struct *waker = bpf_get_current_task_btf();
 
 	wake->pid = wake->tid = 0;
+	wake->stack = FGT_SWITCH_STACK_NONE;
 	wake->context = context_of_waker(waker, sp);
 	wake->delay_us = ~0u;
 	__builtin_memset(wake->name, 0, sizeof(wake->name));
@@ -388,6 +444,8 @@ static __always_inline void write_waker(struct fgt_switch_wake *wake,
 	wake->pid = (unsigned int)waker->tgid;
 	wake->tid = (unsigned int)waker->pid;
 	bpf_get_current_comm(wake->name, sizeof(wake->name));
+	if (waker->tgid == task->tgid)
+		wake->stack = keep_stack(waker);
 }
 
 /*

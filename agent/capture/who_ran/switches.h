@@ -101,10 +101,20 @@ struct fgt_switches {
 	/* Shared with the kernel's half: */
 	unsigned long long *instant_ns;
 	unsigned long long *changed; /* [FGT_SWITCH_WORDS] */
+	/* [FGT_SWITCH_STACKS] of wakers; NULL: none, and then the others, too */
+	const struct fgt_switch_stack *stacks;
+	const unsigned int *stack_number;
+	unsigned int *stack_limit;
 };
 
+/* The stack of a waker by its number: a copy. False: it is not kept any more. */
+bool fgt_switches_read_stack(const struct fgt_switches *switches,
+			     uint32_t number,
+			     struct fgt_switch_stack *ret_stack);
+
 /* Samples fall at this instant (CLOCK_MONOTONIC): where a thread is then can be
- * read from its slot until another instant is set. */
+ * read from its slot until another instant is set. Stacks of wakers are kept
+ * again until then. */
 void fgt_switches_set_instant(struct fgt_switches *switches,
 			      uint64_t instant_ns);
 

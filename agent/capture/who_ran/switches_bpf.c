@@ -25,6 +25,7 @@
 #define TGID_BITS	   64
 #define WINDOW_SLOTS	   1024u /* mapped at a time: 384 KiB */
 #define FREE_MIN	   256u /* fewer: another window */
+#define STACKS_BYTES	   (FGT_SWITCH_STACKS * sizeof(struct fgt_switch_stack))
 
 _Static_assert(FGT_SWITCH_SLOTS_MAX % WINDOW_SLOTS == 0, "whole windows");
 _Static_assert(FGT_SWITCH_SLOTS_MAX <= 65536, "an index fits a guess");
@@ -297,6 +298,20 @@ static int map_slots(struct bpf_switches *switches)
 	return grow(switches);
 }
 
+/* Without it the stacks of wakers are not known. */
+static void map_stacks(struct bpf_switches *switches)
+{
+	struct fgt_switches *common = &switches->common;
+	void *stacks = mmap(NULL, STACKS_BYTES, PROT_READ, MAP_SHARED,
+			    bpf_map__fd(switches->program->maps.stacks), 0);
+
+	if (stacks == MAP_FAILED)
+		return;
+	common->stacks = stacks;
+	common->stack_number = &switches->program->bss->stack_number;
+	common->stack_limit = &switches->program->bss->stack_limit;
+}
+
 static int load_program(struct bpf_switches *switches, bool has_wakes)
 {
 	int rc;
@@ -337,6 +352,8 @@ static void bpf_close(struct fgt_switches *common)
 	if (switches->slots)
 		munmap(switches->slots,
 		       FGT_SWITCH_SLOTS_MAX * sizeof(struct fgt_switch_slot));
+	if (common->stacks)
+		munmap((void *)common->stacks, STACKS_BYTES);
 	fgt_switches_bpf__destroy(switches->program);
 	free(switches->owners);
 	free(switches);
@@ -356,6 +373,7 @@ static int open_all(struct bpf_switches *switches)
 	common->owners = switches->owners;
 	common->instant_ns = &switches->program->bss->instant_ns;
 	common->changed = switches->program->bss->changed;
+	map_stacks(switches);
 	return check(common);
 }
 

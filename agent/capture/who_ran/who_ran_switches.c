@@ -37,7 +37,7 @@ bool fgt_switches_read(const struct fgt_switches *switches, uint32_t index,
 		wakes = __atomic_load_n(&slot->wakes, __ATOMIC_ACQUIRE);
 		memcpy(&copy, slot, sizeof(copy));
 		/* Acquire: the copy is taken before the version is read again;
-		 * pairs with turn() in the kernel's half. */
+		 * pairs with advance() in the kernel's half. */
 		atomic_thread_fence(memory_order_acquire);
 		if (before % 2 ||
 		    before != __atomic_load_n(&switches->slots[index].version,
@@ -55,6 +55,30 @@ void fgt_switches_set_instant(struct fgt_switches *switches,
 			      uint64_t instant_ns)
 {
 	__atomic_store_n(switches->instant_ns, instant_ns, __ATOMIC_RELAXED);
+	if (switches->stacks)
+		__atomic_store_n(switches->stack_limit,
+				 __atomic_load_n(switches->stack_number,
+						 __ATOMIC_RELAXED) +
+					 FGT_SWITCH_STACKS_A_TICK,
+				 __ATOMIC_RELAXED);
+}
+
+bool fgt_switches_read_stack(const struct fgt_switches *switches,
+			     uint32_t number,
+			     struct fgt_switch_stack *ret_stack)
+{
+	const struct fgt_switch_stack *stack;
+
+	if (!switches->stacks)
+		return false;
+	stack = &switches->stacks[number % FGT_SWITCH_STACKS];
+	/* Acquire: what was written before the number is seen. */
+	if (__atomic_load_n(&stack->number, __ATOMIC_ACQUIRE) != number)
+		return false;
+	memcpy(ret_stack, stack, sizeof(*ret_stack));
+	atomic_thread_fence(memory_order_acquire);
+	return __atomic_load_n(&stack->number, __ATOMIC_RELAXED) == number &&
+	       ret_stack->len <= FGT_SWITCH_STACK_BYTES;
 }
 
 void fgt_switches_take(struct fgt_switches *switches,

@@ -170,6 +170,8 @@ static void add_sampling(struct fgt_builder *builder,
 	fgt_builder_uint(builder, "samples_running", status->samples_running);
 	fgt_builder_uint(builder, "samples_blocked", status->samples_blocked);
 	fgt_builder_uint(builder, "torn", status->torn);
+	fgt_builder_uint(builder, "lost_waker_stacks",
+			 status->lost_waker_stacks);
 	fgt_builder_uint(builder, "credited_ticks", status->credited_ticks);
 	fgt_builder_uint(builder, "brief_threads", status->brief_threads);
 	fgt_builder_uint(builder, "brief_cpu_ns", status->brief_cpu_ns);

@@ -56,6 +56,20 @@ def check(found, lines):
        contexts[TASK] > 100, contexts)
 
 
+def check_stacks(found):
+    """What wakers of the process were doing: all of them gave a mutex away."""
+    wakes = [found.wakers[waker] for _, _, waker, _ in found.wakes]
+    own = [waker for waker in wakes
+           if waker[0] == found.process["pid"] and waker[3] == TASK]
+    stacks = [found.stack_names(waker[4]) for waker in own if waker[4]]
+    right = sum(b"work" in stack and any(b"unlock" in name for name in stack)
+                for stack in stacks)
+    ok("wakers have the stack of that moment", len(stacks) >= 0.95 * len(own),
+       (len(stacks), len(own)))
+    ok("it is where the mutex was given away", right >= 0.98 * len(stacks),
+       (right, len(stacks), collections.Counter(map(tuple, stacks)).most_common(3)))
+
+
 def main():
     bench = Bench(sys.argv[1])
     try:
@@ -72,6 +86,7 @@ def main():
             print("# not root: wake-ups are not recorded")
         else:
             check(found, child.stdout)
+            check_stacks(found)
     finally:
         bench.close()
     checks.finish()
