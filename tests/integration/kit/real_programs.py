@@ -33,7 +33,9 @@ def redis(bench):
     return server.pid, load
 
 
-def postgres(bench):
+def postgres_server(bench):
+    """(the first process, the command of a client up to its statement, the
+    folder in which it has to run)."""
     versions = sorted(os.listdir("/usr/lib/postgresql"))
     binaries = f"/usr/lib/postgresql/{versions[-1]}/bin"
     user = pwd.getpwnam("postgres")
@@ -45,14 +47,19 @@ def postgres(bench):
     subprocess.run([*as_postgres, f"{binaries}/initdb", "-D", folder + "/data",
                     "-A", "trust", "--no-sync"], check=True,
                    stdout=subprocess.DEVNULL, cwd=folder)
-    bench.start([*as_postgres, f"{binaries}/postgres", "-D", folder + "/data",
-                 "-k", folder, "-c", "listen_addresses=", "-F"],
-                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                cwd=folder)
+    server = bench.start(
+        [*as_postgres, f"{binaries}/postgres", "-D", folder + "/data",
+         "-k", folder, "-c", "listen_addresses=", "-F"],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=folder)
     psql = [*as_postgres, f"{binaries}/psql", "-h", folder, "-d", "postgres",
             "-At", "-c"]
     wait_for(lambda: subprocess.run([*psql, "select 1"], capture_output=True,
                                     cwd=folder).returncode == 0)
+    return server, psql, folder
+
+
+def postgres(bench):
+    _, psql, folder = postgres_server(bench)
     query = ("select pg_backend_pid(); select count(*), sum(a*b) from "
              "generate_series(1,46000) a, generate_series(1,46000) b "
              "where a % 7 = b % 11")
