@@ -34,7 +34,9 @@ bool fgt_explain_is_unusual(const struct fgt_explanation *explanation,
 	const struct fgt_windows *windows = explanation->windows;
 	double floor_ms =
 		(is_passive ? PASSIVE_PART : WORTH_PART) * windows->length_ms;
-	double tick_ms = (double)explanation->slice->period_ns / 1e6;
+	/* More than a period where the rate was lowered. */
+	double tick_ms = windows->length_ms /
+			 (windows->windows[0].end - windows->windows[0].first);
 	uint32_t others = windows->count - 1;
 
 	if (floor_ms < WORTH_TICKS * tick_ms)
