@@ -361,16 +361,21 @@ int BPF_PROG(on_wakeup, struct task_struct *task)
 	return 0;
 }
 
-/* Interrupts, and what the kernel puts off to their end, have stacks apart from
- * those of threads: there what runs is not what wakes. sp: on the stack. */
-static __always_inline unsigned int
-context_of_waker(const struct task_struct *waker, unsigned long sp)
+/*
+ * What runs is not what wakes in an interrupt, or in what the kernel puts off to
+ * its end: these have stacks apart from those of threads, or they came while a
+ * thread was in its program, and so in no system call. sp: on the stack.
+ */
+static __always_inline unsigned int context_of_waker(struct task_struct *waker,
+						     unsigned long sp)
 {
+	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(waker);
 	unsigned long start = (unsigned long)waker->stack;
 
-	return !waker->pid || sp - start >= STACK_BYTES_MAX
-		       ? FGT_SWITCH_INTERRUPT
-		       : FGT_SWITCH_TASK;
+	if (!waker->pid || sp - start >= STACK_BYTES_MAX ||
+	    (!(waker->flags & PF_KTHREAD) && REGS_CALL(regs) < 0))
+		return FGT_SWITCH_INTERRUPT;
+	return FGT_SWITCH_TASK;
 }
 
 /* Both of one user, or the kernel's: what hides processes of others from a
