@@ -133,6 +133,12 @@ def check_running(checks, tag, truth, samples, limit, sees_switches):
         print(f"# {tag}: {thread['name']} running: {text}")
 
 
+def is_among(shown, states):
+    """A state is shown with its reason: "futex g_lock ← flusher"."""
+    return any(shown == state or shown.startswith(state + " ")
+               for state in states)
+
+
 def check_states(checks, tag, truth, samples):
     """Samples inside a step's function carry the state of that step. One that
     is woken waits for its CPU where it blocked, as long as the thread waited
@@ -149,7 +155,8 @@ def check_states(checks, tag, truth, samples):
                 states.add("runnable")
             running = 0
             for stack in stacks:
-                if step["function"] not in stack or stack[-1] in states:
+                if step["function"] not in stack or \
+                        is_among(stack[-1], states):
                     total += step["function"] in stack
                     continue
                 total += 1

@@ -26,7 +26,8 @@ class Agent:
         self.bench, self.socket = bench, socket
 
     def run(self, *arguments):
-        return self.bench.run("--socket", self.socket, *arguments)
+        where = [] if arguments[0] == "convert" else ["--socket", self.socket]
+        return self.bench.run(*where, *arguments)
 
     def must(self, *arguments):
         result = self.run(*arguments)
@@ -181,7 +182,8 @@ def test_children(bench, agent):
                         stdout=subprocess.DEVNULL)
     agent.must("attach", "--children", str(shell.pid))
     ok("children are sampled", wait_for(lambda: agent.must(
-        "targets").count(" sleep ") == 2, 10))
+        "targets", "--json").count('"name":"sleep"') >= 2, 10),
+       agent.must("targets"))
     time.sleep(1)
     answer = json.loads(agent.must("slice", "-p", str(shell.pid), "--children",
                                    "--last", "500ms", "--json"))
