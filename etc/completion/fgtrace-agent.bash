@@ -76,7 +76,7 @@ _fgtrace_agent()
 		mapfile -t COMPREPLY < <(compgen -W "$(ps -u "$(id -u)" -o comm=)" -- "$cur")
 		return
 		;;
-	-o | --output | -c | --config | --dsn-file | --socket)
+	-o | --output | --json-to | -c | --config | --dsn-file | --socket)
 		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
 		return
 		;;
@@ -92,7 +92,7 @@ _fgtrace_agent()
 		mapfile -t COMPREPLY < <(compgen -d -- "$cur")
 		return
 		;;
-	--last | --tid | --top | -d | --duration | -r | --rate | --max-cpu)
+	--last | --tid | --top | --threads | -d | --duration | -r | --rate | --max-cpu)
 		return
 		;;
 	esac

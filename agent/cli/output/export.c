@@ -18,8 +18,10 @@
 #include "agent/symbols/symbolizer.h"
 #include "ringbuf/slice/processes.h"
 
-#define TOP_DEFAULT 10 /* functions in the JSON when --top is not given */
-#define TOP_MAX	    10000
+#define TOP_DEFAULT	10 /* functions in the JSON when --top is not given */
+#define TOP_MAX		10000
+#define THREADS_DEFAULT 40 /* with --top */
+#define THREADS_MAX	(1 << 22) /* as many as there can be */
 
 static bool is_stdout(const struct fgt_output_choice *choice)
 {
@@ -47,9 +49,9 @@ static int plan_file(const struct fgt_arguments *arguments,
 	const char *format = fgt_options_get(arguments, "format");
 	int r;
 
-	plan->is_file_wanted =
-		path || format ||
-		!(plan->top || plan->is_json || plan->is_upload_wanted);
+	plan->is_file_wanted = path || format ||
+			       !(plan->threads || plan->is_json || plan->json ||
+				 plan->is_upload_wanted);
 	if (!plan->is_file_wanted)
 		return 0;
 	r = fgt_output_choose(path, format, isatty(STDOUT_FILENO),
@@ -79,6 +81,26 @@ struct fgt_filter fgt_export_filter(const struct fgt_arguments *arguments)
 	};
 }
 
+static int plan_tables(const struct fgt_arguments *arguments,
+		       struct fgt_export *plan, struct fgt_why *why)
+{
+	int64_t top = 0, threads = 0;
+	int r = fgt_options_get_number(arguments, "top", 1, TOP_MAX, 0, &top,
+				       why);
+
+	if (r == 0)
+		r = fgt_options_get_number(arguments, "threads", 0, THREADS_MAX,
+					   top ? THREADS_DEFAULT : 0, &threads,
+					   why);
+	if (r == 0)
+		r = fgt_json_to_open(arguments, &plan->json, why);
+	if (threads == 0 && fgt_options_has(arguments, "threads"))
+		threads = THREADS_MAX;
+	plan->top = (uint32_t)top;
+	plan->threads = (uint32_t)threads;
+	return r;
+}
+
 int fgt_export_plan(const struct fgt_arguments *arguments,
 		    const struct fgt_config *config,
 		    struct fgt_export *ret_export, struct fgt_why *why)
@@ -95,11 +117,8 @@ int fgt_export_plan(const struct fgt_arguments *arguments,
 		.config = config,
 		.filter = fgt_export_filter(arguments),
 	};
-	int64_t top;
-	int r = fgt_options_get_number(arguments, "top", 1, TOP_MAX, 0, &top,
-				       why);
+	int r = plan_tables(arguments, &plan, why);
 
-	plan.top = (uint32_t)top;
 	if (r == 0 && state_frames)
 		r = fgt_state_frames_from_name(state_frames, &plan.state_frames,
 					       why);
@@ -121,6 +140,7 @@ int fgt_export_plan(const struct fgt_arguments *arguments,
 void fgt_export_done(struct fgt_export *plan)
 {
 	fgt_destination_free(FGT_TAKE(plan->destination));
+	fgt_file_close(FGT_TAKE(plan->json));
 }
 
 enum fgt_exit fgt_export_check(const struct fgt_export *plan)
@@ -336,18 +356,25 @@ static enum fgt_exit print(const struct fgt_export *plan,
 			   const struct fgt_summary_fate *fate)
 {
 	FILE *tables = is_stdout(&plan->choice) ? stderr : stdout;
+	int r = 0;
 
 	if (!plan->is_quiet) {
 		fgt_summary_print_line(slice, summary, stderr);
 		fgt_export_note(plan, slice);
 		report_fate(plan, fate);
 	}
-	if (plan->is_json)
-		(void)fgt_summary_print_json(
+	if (plan->json || plan->is_json)
+		r = fgt_summary_print_json(
 			slice, summary, plan->top ? plan->top : TOP_DEFAULT,
-			fate, stdout);
-	else if (plan->top)
-		fgt_summary_print_tables(summary, plan->top, tables);
+			fate, plan->json ? plan->json : stdout);
+	if (!plan->is_json)
+		fgt_summary_print_tables(summary, plan->top, plan->threads,
+					 tables);
+	if (r < 0 && plan->json)
+		return fgt_complain(plan->verb, FGT_EXIT_FAILURE,
+				    "cannot write --json-to: %s; choose "
+				    "another file",
+				    fgt_error_text(r));
 	return fgt_finish_stdout(plan->verb);
 }
 

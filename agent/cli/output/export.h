@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 
 #include "agent/cli/options.h"
+#include "agent/cli/output/json_to.h"
 #include "agent/cli/output/output.h"
 #include "agent/config/config.h"
 #include "agent/unwind/maps/image_file.h"
@@ -58,8 +59,12 @@
 		{ "top", 0, "N",                                                  \
 		  "print the N hottest functions and longest waits, and threads", \
 		  NULL },                                                         \
+		{ "threads", 0, "N",                                              \
+		  "print the N threads that ran most, 0: all (with --top: 40)",   \
+		  NULL },                                                         \
 		{ "json", 0, NULL,                                                \
 		  "print the summary as JSON on standard output", NULL },         \
+		FGT_JSON_TO_OPTION,                                               \
 	{                                                                         \
 		"quiet", 'q', NULL, "print errors only", NULL                     \
 	}
@@ -73,9 +78,9 @@
 	"target is written here, unless\n" unless                              \
 	" asks for something else; in FILE if that is a directory.\n"          \
 	"Files are readable by you only.\n"
-#define FGT_EXPORT_TEXT FGT_EXPORT_TEXT_UNLESS("--top or --json")
+#define FGT_EXPORT_TEXT FGT_EXPORT_TEXT_UNLESS("--top, --threads or --json")
 #define FGT_EXPORT_UPLOAD_TEXT                                                 \
-	FGT_EXPORT_TEXT_UNLESS("--top, --json or --upload")
+	FGT_EXPORT_TEXT_UNLESS("--top, --threads, --json or --upload")
 
 /* Rows of a verb's table of flags that uploads. */
 #define FGT_EXPORT_UPLOAD_OPTIONS                                              \
@@ -95,7 +100,9 @@ struct fgt_export {
 	struct fgt_output_choice choice;
 	enum fgt_state_frames state_frames;
 	enum fgt_otlp_shape otlp_shape;
-	uint32_t top; /* 0: no tables */
+	uint32_t top; /* 0: no tables of functions and waits */
+	uint32_t threads; /* 0: no table of threads */
+	FILE *json; /* where the summary goes as JSON, too; NULL: nowhere */
 	struct fgt_destination *destination; /* of an upload */
 	const struct fgt_config *config; /* borrowed */
 	struct stat input; /* must not be the output; all 0: none */
@@ -113,7 +120,7 @@ int fgt_export_plan(const struct fgt_arguments *arguments,
 		    const struct fgt_config *config,
 		    struct fgt_export *ret_export, struct fgt_why *why);
 
-/* Overwrites the destination's secrets. */
+/* Overwrites the destination's secrets, closes its file of JSON. */
 void fgt_export_done(struct fgt_export *plan);
 static inline void fgt_export_done_auto(struct fgt_export *plan)
 {

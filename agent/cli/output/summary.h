@@ -100,9 +100,10 @@ const char *fgt_brief_text(uint64_t threads, uint64_t cpu_ns, char *text);
 #define FGT_MISSED_TEXT_MAX 192
 const char *fgt_missed_text(uint64_t ticks, uint64_t missed, char *text);
 
-/* The top hottest functions, then each thread. */
+/* The top hottest functions and longest waits, then so many threads; 0: no such
+ * table. */
 void fgt_summary_print_tables(const struct fgt_summary *summary, uint32_t top,
-			      FILE *file);
+			      uint32_t threads, FILE *file);
 
 /* One JSON object with all of it, ended by a newline; errno of write(). */
 int fgt_summary_print_json(const struct fgt_ring_slice *slice,

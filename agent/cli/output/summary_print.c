@@ -17,7 +17,6 @@
 #include "ringbuf/slice/processes.h"
 
 #define FUNCTION_COLUMNS    100
-#define THREADS_SHOWN	    40 /* in the table; the JSON has all */
 #define BRIEF_MIN_NS	    20000000u
 #define NOT_SAMPLED_PERCENT 5 /* more than this is worth a line */
 #define MISSED_PERCENT	    5 /* likewise */
@@ -206,23 +205,33 @@ static void print_thread(const struct fgt_summary_thread *thread, FILE *file)
 	fputc('\n', file);
 }
 
-void fgt_summary_print_tables(const struct fgt_summary *summary, uint32_t top,
-			      FILE *file)
+static void print_threads(const struct fgt_summary *summary, uint32_t limit,
+			  FILE *file)
 {
-	uint32_t shown = summary->thread_count;
+	uint32_t count = summary->thread_count;
 
-	if (shown > THREADS_SHOWN)
-		shown = THREADS_SHOWN;
-	print_functions(summary, top, file);
-	fgt_summary_waits_print(summary->waits, top, file);
-	fputs("\n  thread                tid  samples  running  runnable  "
+	fputs("  thread                tid  samples  running  runnable  "
 	      "blocked  in\n",
 	      file);
-	for (uint32_t i = 0; i < shown; i++)
+	for (uint32_t i = 0; i < count && i < limit; i++)
 		print_thread(&summary->threads[i], file);
-	if (shown < summary->thread_count)
-		fprintf(file, "  and %u more, which ran less\n",
-			summary->thread_count - shown);
+	if (limit < count)
+		fprintf(file,
+			"  and %u more, which ran less: --threads 0 shows "
+			"all\n",
+			count - limit);
+}
+
+void fgt_summary_print_tables(const struct fgt_summary *summary, uint32_t top,
+			      uint32_t threads, FILE *file)
+{
+	if (top) {
+		print_functions(summary, top, file);
+		fgt_summary_waits_print(summary->waits, top, file);
+		fputc('\n', file);
+	}
+	if (threads)
+		print_threads(summary, threads, file);
 }
 
 static void put_functions(const struct fgt_summary *summary, uint32_t top,

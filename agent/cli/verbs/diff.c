@@ -9,6 +9,7 @@
 
 #include "agent/cli/complaint.h"
 #include "agent/cli/output/input.h"
+#include "agent/cli/output/json_to.h"
 #include "agent/cli/output/summary.h"
 #include "agent/cli/range/range.h"
 #include "agent/cli/verbs/fetch.h"
@@ -32,6 +33,7 @@ static const struct fgt_option options[] = {
 	FGT_FETCH_TARGET_OPTIONS,
 	{ "top", 0, "N", "so many rows (default: 20)", NULL },
 	{ "json", 0, NULL, "print one JSON object", NULL },
+	FGT_JSON_TO_OPTION,
 	{ "socket", 0, "PATH", "the daemon's control socket", NULL },
 	{ .name = NULL },
 };
@@ -193,10 +195,10 @@ static void put_row(const struct fgt_diff *diff, const struct fgt_diff_row *row,
 	fgt_json_end_object(json);
 }
 
-static int put(const struct fgt_diff *diff, uint32_t top)
+static int put(const struct fgt_diff *diff, uint32_t top, FILE *file)
 {
 	static const char *const sides[] = { "before", "after" };
-	const struct fgt_sink sink = { fgt_file_write, stdout };
+	const struct fgt_sink sink = { fgt_file_write, file };
 	struct fgt_json json;
 
 	fgt_json_init(&json, &sink);
@@ -221,13 +223,20 @@ static int answer(const struct fgt_arguments *arguments, struct pair *pair,
 		  uint32_t top, struct fgt_why *why)
 {
 	FGT_AUTO(fgt_diff_free) struct fgt_diff *diff = NULL;
+	FGT_AUTO(fgt_file_close) FILE *json = NULL;
+	bool is_json = fgt_options_has(arguments, "json");
 	int r = fgt_diff_new(pair->before, pair->after, &diff);
 
 	if (r < 0)
 		return fgt_why_set(why, r, FGT_NO_MEMORY);
-	if (!fgt_options_has(arguments, "json"))
+	r = fgt_json_to_open(arguments, &json, why);
+	if (r < 0)
+		return r;
+	if (!is_json)
 		print(diff, top);
-	else if ((r = put(diff, top)) < 0)
+	if (is_json || json)
+		r = put(diff, top, is_json ? stdout : json);
+	if (r < 0)
 		return fgt_why_set(why, r, "cannot write the answer: %s",
 				   fgt_error_text(r));
 	return 0;

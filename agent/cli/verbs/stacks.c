@@ -8,6 +8,7 @@
 
 #include "agent/cli/complaint.h"
 #include "agent/cli/output/input.h"
+#include "agent/cli/output/json_to.h"
 #include "agent/cli/output/moment_print.h"
 #include "agent/cli/range/range.h"
 #include "agent/cli/verbs/fetch.h"
@@ -26,6 +27,7 @@ static const struct fgt_option options[] = {
 	  NULL },
 	{ "tid", 0, "TID", "one thread only", NULL },
 	{ "json", 0, NULL, "one JSON object", NULL },
+	FGT_JSON_TO_OPTION,
 	{ "socket", 0, "PATH", "the daemon's control socket", NULL },
 	{ .name = NULL },
 };
@@ -117,8 +119,10 @@ static int load(const char *path, struct stacks_question *question,
 	return 0;
 }
 
+/* json: where the JSON goes, NULL: there is none. On standard output it is
+ * instead of the text. */
 static int print(const struct stacks_question *question,
-		 const struct fgt_ring_slice *slice, bool is_json,
+		 const struct fgt_ring_slice *slice, FILE *json,
 		 struct fgt_why *why)
 {
 	FGT_AUTO(fgt_moment_free) struct fgt_moment *moment = NULL;
@@ -141,9 +145,9 @@ static int print(const struct stacks_question *question,
 	tick_ns = slice->tick_ns[moment->tick];
 	fgt_range_write(&question->range, &question->now, tick_ns,
 			fgt_slice_wall_ns(slice, tick_ns), at, sizeof(at));
-	if (!is_json)
+	if (json != stdout)
 		fgt_moment_print(moment, at, stdout);
-	else if (fgt_moment_print_json(moment, at, stdout) < 0)
+	if (json && fgt_moment_print_json(moment, at, json) < 0)
 		return fgt_why_set(why, -EIO, "cannot write the answer");
 	return 0;
 }
@@ -169,6 +173,7 @@ static int get_slice(const struct fgt_arguments *arguments,
 static int run(const struct fgt_arguments *arguments)
 {
 	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
+	FGT_AUTO(fgt_file_close) FILE *json = NULL;
 	bool is_file = arguments->operand_count > 0;
 	struct stacks_question question = { .pid = 0 };
 	struct fgt_why why = { "" };
@@ -184,7 +189,10 @@ static int run(const struct fgt_arguments *arguments)
 	if (!is_file)
 		r = get_slice(arguments, &question, &slice, &why);
 	if (r == 0)
-		r = print(&question, slice, fgt_options_has(arguments, "json"),
+		r = fgt_json_to_open(arguments, &json, &why);
+	if (r == 0)
+		r = print(&question, slice,
+			  fgt_options_has(arguments, "json") ? stdout : json,
 			  &why);
 	if (r < 0)
 		return fgt_complain_why(NAME, fgt_fetch_exit(r), &why);

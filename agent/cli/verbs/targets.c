@@ -8,6 +8,7 @@
 
 #include "agent/cli/complaint.h"
 #include "agent/cli/options.h"
+#include "agent/cli/output/json_to.h"
 #include "agent/cli/output/target_table.h"
 #include "agent/cli/verbs/fetch.h"
 #include "agent/cli/verbs/verbs.h"
@@ -24,6 +25,13 @@
 	}
 
 static const struct fgt_option options[] = {
+	JSON_OPTION,
+	FGT_JSON_TO_OPTION,
+	SOCKET_OPTION,
+	{ .name = NULL },
+};
+
+static const struct fgt_option detach_options[] = {
 	JSON_OPTION,
 	SOCKET_OPTION,
 	{ .name = NULL },
@@ -68,6 +76,23 @@ static int print_metrics(const char *verb, const struct fgt_message *reply)
 	return fgt_finish_stdout(verb);
 }
 
+static int write_json(const struct fgt_arguments *arguments,
+		      const struct fgt_message *reply, struct fgt_why *why)
+{
+	FGT_AUTO(fgt_file_close) FILE *file = NULL;
+	int r = fgt_json_to_open(arguments, &file, why);
+	const struct fgt_sink sink = { fgt_file_write, file };
+
+	if (r < 0 || !file)
+		return r;
+	r = fgt_message_to_json(reply, &sink);
+	if (r == 0)
+		r = fgt_sink_write(&sink, "\n", 1);
+	return r < 0 ? fgt_why_set(why, r, "cannot write the answer: %s",
+				   fgt_error_text(r))
+		     : 0;
+}
+
 static int print(const struct fgt_arguments *arguments,
 		 const struct fgt_message *reply)
 {
@@ -96,6 +121,8 @@ static int run_for(const struct fgt_arguments *arguments,
 	struct fgt_why why = { "" };
 	int r = call(arguments, socket_path, target, &reply, &why);
 
+	if (r == 0)
+		r = write_json(arguments, reply, &why);
 	if (r == 0)
 		return print(arguments, reply);
 	if (r == -EHOSTDOWN || r == -ENOMEM || arguments->operand_count < 2)
@@ -150,7 +177,7 @@ const struct fgt_verb fgt_verb_detach = {
 	.name = "detach",
 	.synopsis = "PID|NAME...",
 	.summary = "make the daemon stop sampling processes",
-	.options = options,
+	.options = detach_options,
 	.operands_min = 1,
 	.operands_max = INT_MAX,
 	.run = run,

@@ -9,6 +9,7 @@
 #include "agent/cli/complaint.h"
 #include "agent/cli/output/explanation.h"
 #include "agent/cli/output/input.h"
+#include "agent/cli/output/json_to.h"
 #include "agent/cli/range/range.h"
 #include "agent/cli/verbs/fetch.h"
 #include "agent/cli/verbs/verbs.h"
@@ -30,6 +31,7 @@ static const struct fgt_option options[] = {
 	{ "format", 'f', "FORMAT", "text, md or json (default: text)",
 	  "json " },
 	{ "json", 0, NULL, "the same as -f json", "format " },
+	FGT_JSON_TO_OPTION,
 	{ "socket", 0, "PATH", "the daemon's control socket", NULL },
 	{ .name = NULL },
 };
@@ -42,6 +44,7 @@ struct question {
 	int32_t tid; /* 0: any */
 	const char *span; /* NULL: none */
 	enum fgt_explanation_form form;
+	FILE *json; /* also there; NULL: not */
 };
 
 static int read_form(const struct fgt_arguments *arguments,
@@ -163,6 +166,9 @@ static int print(const struct fgt_ring_slice *slice,
 	write_instant(slice, question, slice->tick_ns[range->end - 1], to);
 	r = fgt_explanation_print(explanation, question->form, from, to,
 				  stdout);
+	if (r == 0 && question->json)
+		r = fgt_explanation_print(explanation, FGT_EXPLANATION_JSON,
+					  from, to, question->json);
 	return r < 0 ? fgt_why_set(why, r, "cannot write the answer: %s",
 				   fgt_error_text(r))
 		     : 0;
@@ -190,6 +196,7 @@ static int read_question(const struct fgt_arguments *arguments,
 static int run(const struct fgt_arguments *arguments)
 {
 	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
+	FGT_AUTO(fgt_file_close) FILE *json = NULL;
 	bool is_file = arguments->operand_count > 0;
 	struct question question = { 0 };
 	struct fgt_why why = { "" };
@@ -214,6 +221,9 @@ static int run(const struct fgt_arguments *arguments)
 	if (read_range(slice, &question, &why) < 0)
 		return fgt_complain(NAME, FGT_EXIT_USAGE, "%s", why.text);
 	r = question.span ? find_span(slice, &question, &why) : 0;
+	if (r == 0)
+		r = fgt_json_to_open(arguments, &json, &why);
+	question.json = json;
 	if (r == 0)
 		r = print(slice, &question, &why);
 	if (r < 0)

@@ -188,9 +188,36 @@ static char *print_tables(const struct fgt_summary *summary)
 	FILE *file = open_memstream(&text, &len);
 
 	assert_non_null(file);
-	fgt_summary_print_tables(summary, 10, file);
+	fgt_summary_print_tables(summary, 10, 40, file);
 	fclose(file);
 	return text;
+}
+
+static void table_of_threads_names_how_to_see_all(void **state)
+{
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *slice = fixture_new(10);
+	FGT_AUTO(fgt_summary_free) struct fgt_summary *summary = NULL;
+	uint32_t stack = fixture_stack(slice, "main");
+	char *text = NULL;
+	size_t len;
+	FILE *file;
+
+	(void)state;
+	for (int32_t tid = 100; tid < 103; tid++)
+		fixture_run(slice, fixture_thread(slice, tid, "t"), 0, 10,
+			    stack, FGT_STATE_RUNNING);
+	assert_int_equal(fgt_summary_new(slice, &summary), 0);
+	file = open_memstream(&text, &len);
+	assert_non_null(file);
+	fgt_summary_print_tables(summary, 0, 2, file);
+	fclose(file);
+	assert_non_null(strstr(text, "  101 "));
+	assert_null(strstr(text, "  102 "));
+	assert_null(strstr(text, "hottest functions"));
+	assert_non_null(
+		strstr(text, "and 1 more, which ran less: --threads 0"));
+	free(text);
 }
 
 static void remarks_belong_to_the_function_below(void **state)
@@ -457,6 +484,7 @@ int main(void)
 		cmocka_unit_test(recursion_counts_once),
 		cmocka_unit_test(time_beside_looks_is_called_so),
 		cmocka_unit_test(kernel_that_may_not_be_sampled_has_a_remedy),
+		cmocka_unit_test(table_of_threads_names_how_to_see_all),
 		cmocka_unit_test(remarks_belong_to_the_function_below),
 		cmocka_unit_test(runnable_is_neither_running_nor_blocked),
 		cmocka_unit_test(truncated_stacks_are_not_complete),

@@ -90,7 +90,7 @@ static char *print(const struct fgt_ring_slice *slice,
 
 	assert_non_null(file);
 	fgt_summary_print_line(slice, summary, file);
-	fgt_summary_print_tables(summary, 2, file);
+	fgt_summary_print_tables(summary, 2, 40, file);
 	fclose(file);
 	return text;
 }
