@@ -18,7 +18,7 @@ _fgtrace_agent()
 		cur=${words[cword]} prev=${words[cword - 1]}
 	fi
 	local verbs='daemon attach detach slice record convert status targets metrics tail triggers
-		spool stacks why diff config version help'
+		spool stacks why diff mcp config version help'
 	for ((i = 1; i < cword; i++)); do
 		case ${words[i]} in
 		--socket) ((i++)) ;;

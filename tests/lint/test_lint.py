@@ -27,6 +27,7 @@ LAYERS = {"ringbuf": ("ringbuf/",), "upload": ("ringbuf/", "upload/"),
 QUARANTINE = {
     r"curl/": {"upload/deliver/curl_functions.h"},
     r"libconfig\.h": {"agent/config/"},
+    r"jansson\.h": {"agent/cli/mcp/message.c"},
     r"microhttpd\.h": {"agent/http/server.c", "agent/lib/example/"},
     r"libunwind": {"agent/unwind/"},
     r"(elfutils/|dwarf\.h|libelf|gelf\.h)": {"agent/unwind/",

@@ -23,12 +23,25 @@
 #include "ringbuf/base/nearest.h"
 
 static const struct fgt_verb *const verbs[] = {
-	&fgt_verb_daemon, &fgt_verb_attach,   &fgt_verb_detach,
-	&fgt_verb_slice,  &fgt_verb_record,   &fgt_verb_convert,
-	&fgt_verb_status, &fgt_verb_targets,  &fgt_verb_metrics,
-	&fgt_verb_tail,	  &fgt_verb_triggers, &fgt_verb_spool,
-	&fgt_verb_config, &fgt_verb_version,  &fgt_verb_why,
-	&fgt_verb_stacks, &fgt_verb_diff,     NULL,
+	&fgt_verb_daemon,
+	&fgt_verb_attach,
+	&fgt_verb_detach,
+	&fgt_verb_slice,
+	&fgt_verb_record,
+	&fgt_verb_convert,
+	&fgt_verb_status,
+	&fgt_verb_targets,
+	&fgt_verb_metrics,
+	&fgt_verb_tail,
+	&fgt_verb_triggers,
+	&fgt_verb_spool,
+	&fgt_verb_config,
+	&fgt_verb_version,
+	&fgt_verb_why,
+	&fgt_verb_stacks,
+	&fgt_verb_diff,
+	&fgt_verb_mcp,
+	NULL,
 };
 
 static void ignore(int signal_number)
