@@ -44,11 +44,11 @@ _fgtrace_agent()
 	fi
 	case $prev in
 	-f | --format)
-		if [[ $verb == why ]]; then
+		if [[ $verb =~ ^(why|stacks|diff|status|targets|triggers|spool)$ ]]; then
 			mapfile -t COMPREPLY < <(compgen -W 'text md json' -- "$cur")
 			return
 		fi
-		mapfile -t COMPREPLY < <(compgen -W 'fgt chrome sentry sentry-chunk pprof folded speedscope otlp perfetto' -- "$cur")
+		mapfile -t COMPREPLY < <(compgen -W 'fgt chrome sentry sentry-chunk pprof folded speedscope otlp perfetto md' -- "$cur")
 		return
 		;;
 	--state-frames)

@@ -22,7 +22,8 @@ from kit.cli_checks import (
 from kit.harness import ROOT
 
 VERBS = ("daemon", "attach", "detach", "slice", "record", "convert", "status",
-         "targets", "triggers", "spool", "config", "version")
+         "targets", "triggers", "spool", "config", "version", "why",
+         "stacks", "diff", "mcp")
 KEY = "0123456789abcdef0123456789abcdef"  # the canary of every DSN here
 
 

@@ -10,17 +10,12 @@
 
 #include <stdio.h>
 
+#include "agent/cli/output/form.h"
 #include "upload/why/explain.h"
-
-enum fgt_explanation_form {
-	FGT_EXPLANATION_TEXT,
-	FGT_EXPLANATION_MARKDOWN,
-	FGT_EXPLANATION_JSON,
-};
 
 /* from, to: the range as the user would write it. Errno of write(). */
 int fgt_explanation_print(const struct fgt_explanation *explanation,
-			  enum fgt_explanation_form form, const char *from,
-			  const char *to, FILE *file);
+			  enum fgt_form form, const char *from, const char *to,
+			  FILE *file);
 
 #endif

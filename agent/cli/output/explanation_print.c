@@ -305,17 +305,17 @@ static void print_unknown(const struct printer *printer)
 }
 
 int fgt_explanation_print(const struct fgt_explanation *explanation,
-			  enum fgt_explanation_form form, const char *from,
-			  const char *to, FILE *file)
+			  enum fgt_form form, const char *from, const char *to,
+			  FILE *file)
 {
 	const struct printer printer = {
 		.of = explanation,
 		.slice = explanation->slice,
 		.file = file,
-		.is_markdown = form == FGT_EXPLANATION_MARKDOWN,
+		.is_markdown = form == FGT_FORM_MARKDOWN,
 	};
 
-	if (form == FGT_EXPLANATION_JSON)
+	if (form == FGT_FORM_JSON)
 		return fgt_explanation_print_json(explanation, from, to, file);
 	print_range(&printer, from, to);
 	print_rows(&printer);

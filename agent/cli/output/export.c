@@ -46,11 +46,14 @@ static int plan_file(const struct fgt_arguments *arguments,
 		     struct fgt_export *plan, struct fgt_why *why)
 {
 	const char *path = fgt_options_get(arguments, "output");
-	const char *format = fgt_options_get(arguments, "format");
+	const char *format = plan->form == FGT_FORM_MARKDOWN
+				     ? NULL
+				     : fgt_options_get(arguments, "format");
 	int r;
 
 	plan->is_file_wanted = path || format ||
-			       !(plan->threads || plan->is_json || plan->json ||
+			       !(plan->threads || plan->json ||
+				 plan->form != FGT_FORM_TEXT ||
 				 plan->is_upload_wanted);
 	if (!plan->is_file_wanted)
 		return 0;
@@ -63,10 +66,12 @@ static int plan_file(const struct fgt_arguments *arguments,
 		return fgt_why_set(
 			why, -EINVAL,
 			"--waits is of folded stacks; add -f folded");
-	if (plan->is_json && is_stdout(&plan->choice))
+	if (plan->form != FGT_FORM_TEXT && is_stdout(&plan->choice))
 		return fgt_why_set(why, -EINVAL,
-				   "--json and -o - both want standard output; "
-				   "give -o FILE");
+				   "%s and -o - both want standard output; "
+				   "give -o FILE",
+				   plan->form == FGT_FORM_JSON ? "--json"
+							       : "-f md");
 	return 0;
 }
 
@@ -81,12 +86,25 @@ struct fgt_filter fgt_export_filter(const struct fgt_arguments *arguments)
 	};
 }
 
+/* Of the summary: here --format is of the file, except md. */
+static enum fgt_form form_of(const struct fgt_arguments *arguments)
+{
+	const char *format = fgt_options_get(arguments, "format");
+
+	if (fgt_options_has(arguments, "json"))
+		return FGT_FORM_JSON;
+	return format && strcmp(format, "md") == 0 ? FGT_FORM_MARKDOWN
+						   : FGT_FORM_TEXT;
+}
+
 static int plan_tables(const struct fgt_arguments *arguments,
 		       struct fgt_export *plan, struct fgt_why *why)
 {
+	bool is_whole = plan->form == FGT_FORM_MARKDOWN &&
+			!fgt_options_has(arguments, "threads");
 	int64_t top = 0, threads = 0;
-	int r = fgt_options_get_number(arguments, "top", 1, TOP_MAX, 0, &top,
-				       why);
+	int r = fgt_options_get_number(arguments, "top", 1, TOP_MAX,
+				       is_whole ? TOP_DEFAULT : 0, &top, why);
 
 	if (r == 0)
 		r = fgt_options_get_number(arguments, "threads", 0, THREADS_MAX,
@@ -109,7 +127,7 @@ int fgt_export_plan(const struct fgt_arguments *arguments,
 	const char *otlp_shape = fgt_options_get(arguments, "otlp-shape");
 	struct fgt_export plan = {
 		.verb = arguments->verb->name,
-		.is_json = fgt_options_has(arguments, "json"),
+		.form = form_of(arguments),
 		.is_quiet = fgt_options_has(arguments, "quiet"),
 		.with_holders = fgt_options_has(arguments, "waits"),
 		.is_upload_wanted = fgt_upload_is_wanted(arguments),
@@ -358,18 +376,22 @@ static enum fgt_exit print(const struct fgt_export *plan,
 	FILE *tables = is_stdout(&plan->choice) ? stderr : stdout;
 	int r = 0;
 
+	fgt_form_fence(plan->form);
 	if (!plan->is_quiet) {
-		fgt_summary_print_line(slice, summary, stderr);
+		fgt_summary_print_line(
+			slice, summary,
+			plan->form == FGT_FORM_MARKDOWN ? stdout : stderr);
 		fgt_export_note(plan, slice);
 		report_fate(plan, fate);
 	}
-	if (plan->json || plan->is_json)
+	if (plan->json || plan->form == FGT_FORM_JSON)
 		r = fgt_summary_print_json(
 			slice, summary, plan->top ? plan->top : TOP_DEFAULT,
 			fate, plan->json ? plan->json : stdout);
-	if (!plan->is_json)
+	if (plan->form != FGT_FORM_JSON)
 		fgt_summary_print_tables(summary, plan->top, plan->threads,
 					 tables);
+	fgt_form_fence(plan->form);
 	if (r < 0 && plan->json)
 		return fgt_complain(plan->verb, FGT_EXIT_FAILURE,
 				    "cannot write --json-to: %s; choose "

@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 
 #include "agent/cli/options.h"
+#include "agent/cli/output/form.h"
 #include "agent/cli/output/json_to.h"
 #include "agent/cli/output/output.h"
 #include "agent/config/config.h"
@@ -44,7 +45,7 @@
 	  NULL },                                                                 \
 		{ "format", 'f', "FORMAT",                                        \
 		  "fgt, chrome, sentry, sentry-chunk, pprof, folded, "            \
-		  "speedscope, otlp, perfetto",                                   \
+		  "speedscope, otlp, perfetto, md",                               \
 		  NULL },                                                         \
 		{ "state-frames", 0, "WHERE",                                     \
 		  "root, leaf, no or auto: where stacks name the state",          \
@@ -78,9 +79,10 @@
 	"target is written here, unless\n" unless                              \
 	" asks for something else; in FILE if that is a directory.\n"          \
 	"Files are readable by you only.\n"
-#define FGT_EXPORT_TEXT FGT_EXPORT_TEXT_UNLESS("--top, --threads or --json")
+#define FGT_EXPORT_TEXT                                                        \
+	FGT_EXPORT_TEXT_UNLESS("--top, --threads, -f md or --json")
 #define FGT_EXPORT_UPLOAD_TEXT                                                 \
-	FGT_EXPORT_TEXT_UNLESS("--top, --threads, --json or --upload")
+	FGT_EXPORT_TEXT_UNLESS("--top, --threads, -f md, --json or --upload")
 
 /* Rows of a verb's table of flags that uploads. */
 #define FGT_EXPORT_UPLOAD_OPTIONS                                              \
@@ -95,8 +97,9 @@
 
 struct fgt_export {
 	const char *verb;
-	bool is_file_wanted, is_upload_wanted, is_json, is_quiet;
+	bool is_file_wanted, is_upload_wanted, is_quiet;
 	bool with_holders; /* of locks, in folded stacks */
+	enum fgt_form form; /* of the summary */
 	struct fgt_output_choice choice;
 	enum fgt_state_frames state_frames;
 	enum fgt_otlp_shape otlp_shape;

@@ -194,7 +194,7 @@ static void print_target(const struct fgt_message *target)
 	print_brief(target);
 }
 
-int fgt_print_target_table(const char *verb, const struct fgt_message *reply)
+void fgt_print_target_table(const struct fgt_message *reply)
 {
 	struct fgt_message_array targets = { .count = 0 };
 	struct fgt_message target;
@@ -210,7 +210,6 @@ int fgt_print_target_table(const char *verb, const struct fgt_message *reply)
 	while (fgt_message_next(&targets, &target) == 0)
 		print_target(&target);
 	print_rules(reply);
-	return fgt_finish_stdout(verb);
 }
 
 static void print_capability(const struct fgt_message *reply, const char *label,
@@ -237,7 +236,7 @@ static void print_http(const struct fgt_message *reply)
 	putchar('\n');
 }
 
-int fgt_print_status(const char *verb, const struct fgt_message *reply)
+void fgt_print_status(const struct fgt_message *reply)
 {
 	const char *config = text(reply, "config");
 	const char *reload_why = text(reply, "reload_why");
@@ -285,7 +284,7 @@ int fgt_print_status(const char *verb, const struct fgt_message *reply)
 			 "perf_thread_why");
 	print_capability(reply, "ptrace", "has_ptrace", "ptrace_why");
 	fgt_print_destinations(reply);
-	return fgt_print_target_table(verb, reply);
+	fgt_print_target_table(reply);
 }
 
 int fgt_print_json(const char *verb, const struct fgt_message *reply)

@@ -16,13 +16,12 @@ void fgt_print_target_names(const struct fgt_message *reply, const char *what);
  * any. */
 void fgt_print_destinations(const struct fgt_message *reply);
 
-/* These return an exit status; a failure to write has been printed. */
-
 /* A line for each target with rate, threads, ring and stacks. */
-int fgt_print_target_table(const char *verb, const struct fgt_message *reply);
+void fgt_print_target_table(const struct fgt_message *reply);
 /* The agent, what it may use, its destinations, then the targets. */
-int fgt_print_status(const char *verb, const struct fgt_message *reply);
-/* The reply as one line of JSON. */
+void fgt_print_status(const struct fgt_message *reply);
+/* The reply as one line of JSON. An exit status: a failure to write has been
+ * printed. */
 int fgt_print_json(const char *verb, const struct fgt_message *reply);
 
 #endif

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "agent/cli/complaint.h"
+#include "agent/cli/output/form.h"
 #include "agent/cli/output/input.h"
 #include "agent/cli/output/json_to.h"
 #include "agent/cli/output/summary.h"
@@ -32,7 +33,7 @@ static const struct fgt_option options[] = {
 	{ "against-to", 0, "T", "its end (default: --from)", NULL },
 	FGT_FETCH_TARGET_OPTIONS,
 	{ "top", 0, "N", "so many rows (default: 20)", NULL },
-	{ "json", 0, NULL, "print one JSON object", NULL },
+	FGT_FORM_OPTIONS,
 	FGT_JSON_TO_OPTION,
 	{ "socket", 0, "PATH", "the daemon's control socket", NULL },
 	{ .name = NULL },
@@ -220,11 +221,10 @@ static int put(const struct fgt_diff *diff, uint32_t top, FILE *file)
 }
 
 static int answer(const struct fgt_arguments *arguments, struct pair *pair,
-		  uint32_t top, struct fgt_why *why)
+		  uint32_t top, enum fgt_form form, struct fgt_why *why)
 {
 	FGT_AUTO(fgt_diff_free) struct fgt_diff *diff = NULL;
 	FGT_AUTO(fgt_file_close) FILE *json = NULL;
-	bool is_json = fgt_options_has(arguments, "json");
 	int r = fgt_diff_new(pair->before, pair->after, &diff);
 
 	if (r < 0)
@@ -232,10 +232,15 @@ static int answer(const struct fgt_arguments *arguments, struct pair *pair,
 	r = fgt_json_to_open(arguments, &json, why);
 	if (r < 0)
 		return r;
-	if (!is_json)
+	if (form == FGT_FORM_JSON) {
+		r = put(diff, top, stdout);
+	} else {
+		fgt_form_fence(form);
 		print(diff, top);
-	if (is_json || json)
-		r = put(diff, top, is_json ? stdout : json);
+		fgt_form_fence(form);
+	}
+	if (r == 0 && json)
+		r = put(diff, top, json);
 	if (r < 0)
 		return fgt_why_set(why, r, "cannot write the answer: %s",
 				   fgt_error_text(r));
@@ -246,15 +251,18 @@ static int run(const struct fgt_arguments *arguments)
 {
 	struct pair pair = { NULL, NULL };
 	struct fgt_why why = { "" };
+	enum fgt_form form;
 	int64_t top;
 	int r = fgt_options_get_number(arguments, "top", 1, TOP_MAX,
 				       TOP_DEFAULT, &top, &why);
 
+	if (r == 0)
+		r = fgt_form_read(arguments, &form, &why);
 	if (r < 0)
 		return fgt_complain(NAME, FGT_EXIT_USAGE, "%s", why.text);
 	r = read_pair(arguments, &pair, &why);
 	if (r == 0)
-		r = answer(arguments, &pair, (uint32_t)top, &why);
+		r = answer(arguments, &pair, (uint32_t)top, form, &why);
 	fgt_ring_slice_free(pair.before);
 	fgt_ring_slice_free(pair.after);
 	if (r < 0)
@@ -270,7 +278,7 @@ const struct fgt_verb fgt_verb_diff = {
 	.name = "diff",
 	.synopsis = "BEFORE.fgt AFTER.fgt | [--from T --to T | --last D] "
 		    "--against-from T [--against-to T] [-p PID | -n NAME | "
-		    "FILE.fgt] [--top N] [--json]",
+		    "FILE.fgt] [--top N] [-f text|md|json]",
 	.summary = "what threads did more, and less, than before",
 	.options = options,
 	.operands_max = 2,

@@ -14,6 +14,7 @@
 
 #include "agent/cli/complaint.h"
 #include "agent/cli/options.h"
+#include "agent/cli/output/form.h"
 #include "agent/cli/output/summary.h"
 #include "agent/cli/verbs/fetch.h"
 #include "agent/cli/verbs/verbs.h"
@@ -35,7 +36,7 @@ static const struct fgt_option options[] = {
 	{ "config", 'c', "FILE", "take upload.spool_dir of this file", NULL },
 	{ "destination", 0, "NAME", "only what goes to it", NULL },
 	{ "all", 0, NULL, "drop: everything (or all of --destination)", NULL },
-	{ "json", 0, NULL, "print JSON", NULL },
+	FGT_FORM_OPTIONS,
 	{ "socket", 0, "PATH", "the daemon's control socket", NULL },
 	{ .name = NULL },
 };
@@ -107,6 +108,7 @@ struct spool_row {
 
 struct spool_listing {
 	const struct fgt_arguments *arguments;
+	enum fgt_form form;
 	struct spool_row *rows;
 	size_t count, capacity;
 	bool has_no_memory;
@@ -220,8 +222,9 @@ static int list(const struct spool_listing *listing, const char *path)
 {
 	uint64_t bytes = 0;
 
-	if (fgt_options_has(listing->arguments, "json"))
+	if (listing->form == FGT_FORM_JSON)
 		return list_json(listing, path);
+	fgt_form_fence(listing->form);
 	if (listing->count > 0)
 		printf("%-33s  %-19s  %10s  %-7s  DESTINATION  NAME\n", "ENTRY",
 		       "CREATED", "BYTES", "FORMAT");
@@ -231,6 +234,7 @@ static int list(const struct spool_listing *listing, const char *path)
 	}
 	printf("%zu deliveries, %" PRIu64 " bytes in %s\n", listing->count,
 	       bytes, path);
+	fgt_form_fence(listing->form);
 	return (int)fgt_finish_stdout(NAME);
 }
 
@@ -249,10 +253,10 @@ static bool is_named(const struct fgt_arguments *arguments,
 	return fgt_options_has(arguments, "all");
 }
 
-static int print_count(const struct fgt_arguments *arguments, const char *what,
+static int print_count(const struct spool_listing *listing, const char *what,
 		       size_t count)
 {
-	if (fgt_options_has(arguments, "json"))
+	if (listing->form == FGT_FORM_JSON)
 		printf("{\"%s\":%zu}\n", what, count);
 	else
 		printf("%zu deliveries %s\n", count, what);
@@ -285,7 +289,7 @@ static int drop(const struct spool_listing *listing, struct fgt_spool *spool)
 	if (count == 0 && arguments->operand_count > 1)
 		return fgt_complain(NAME, FGT_EXIT_FAILURE,
 				    "no such entry; see spool list");
-	return print_count(arguments, "dropped", count);
+	return print_count(listing, "dropped", count);
 }
 
 static int flush(const struct spool_listing *listing, struct fgt_spool *spool)
@@ -297,8 +301,7 @@ static int flush(const struct spool_listing *listing, struct fgt_spool *spool)
 		return fgt_complain_why(
 			NAME, r == -ENOENT ? FGT_EXIT_NO_AGENT : fgt_exit_of(r),
 			&why);
-	return print_count(listing->arguments, "to be sent now",
-			   listing->count);
+	return print_count(listing, "to be sent now", listing->count);
 }
 
 static int unknown_action(const char *action)
@@ -326,6 +329,8 @@ static int run(const struct fgt_arguments *arguments)
 	if (strcmp(action, "list") != 0 && strcmp(action, "flush") != 0 &&
 	    strcmp(action, "drop") != 0)
 		return unknown_action(action);
+	if (fgt_form_read(arguments, &listing.form, &why) < 0)
+		return fgt_complain(NAME, FGT_EXIT_USAGE, "%s", why.text);
 	r = find_directory(arguments, path, &why);
 	if (r < 0)
 		return fgt_complain_why(NAME, fgt_fetch_exit(r), &why);
@@ -344,7 +349,7 @@ static int run(const struct fgt_arguments *arguments)
 const struct fgt_verb fgt_verb_spool = {
 	.name = "spool",
 	.synopsis = "list|flush|drop [ENTRY...] [-d DIR | -c FILE] "
-		    "[--destination NAME] [--all]",
+		    "[--destination NAME] [--all] [-f text|md|json]",
 	.summary = "what waits on the disk for its destination",
 	.options = options,
 	.operands_min = 1,

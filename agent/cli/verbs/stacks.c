@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "agent/cli/complaint.h"
+#include "agent/cli/output/form.h"
 #include "agent/cli/output/input.h"
 #include "agent/cli/output/json_to.h"
 #include "agent/cli/output/moment_print.h"
@@ -26,7 +27,7 @@ static const struct fgt_option options[] = {
 	{ "at", 0, "T", "at that time (default: now), in the ring or FILE.fgt",
 	  NULL },
 	{ "tid", 0, "TID", "one thread only", NULL },
-	{ "json", 0, NULL, "one JSON object", NULL },
+	FGT_FORM_OPTIONS,
 	FGT_JSON_TO_OPTION,
 	{ "socket", 0, "PATH", "the daemon's control socket", NULL },
 	{ .name = NULL },
@@ -37,6 +38,8 @@ struct stacks_question {
 	struct fgt_range range; /* up to the instant */
 	int32_t pid, tid;
 	bool is_past; /* a time was given */
+	enum fgt_form form;
+	FILE *json; /* also there; NULL: not */
 };
 
 static int read_question(const struct fgt_arguments *arguments,
@@ -44,9 +47,11 @@ static int read_question(const struct fgt_arguments *arguments,
 {
 	const char *at = fgt_options_get(arguments, "at");
 	int64_t pid = 0, tid = 0;
-	int r = fgt_options_get_number(arguments, "pid", 1, INT32_MAX, 0, &pid,
-				       why);
+	int r = fgt_form_read(arguments, &question->form, why);
 
+	if (r == 0)
+		r = fgt_options_get_number(arguments, "pid", 1, INT32_MAX, 0,
+					   &pid, why);
 	if (r == 0)
 		r = fgt_options_get_number(arguments, "tid", 1, INT32_MAX, 0,
 					   &tid, why);
@@ -119,11 +124,8 @@ static int load(const char *path, struct stacks_question *question,
 	return 0;
 }
 
-/* json: where the JSON goes, NULL: there is none. On standard output it is
- * instead of the text. */
 static int print(const struct stacks_question *question,
-		 const struct fgt_ring_slice *slice, FILE *json,
-		 struct fgt_why *why)
+		 const struct fgt_ring_slice *slice, struct fgt_why *why)
 {
 	FGT_AUTO(fgt_moment_free) struct fgt_moment *moment = NULL;
 	uint64_t from_ns, at_ns = UINT64_MAX, tick_ns;
@@ -145,9 +147,16 @@ static int print(const struct stacks_question *question,
 	tick_ns = slice->tick_ns[moment->tick];
 	fgt_range_write(&question->range, &question->now, tick_ns,
 			fgt_slice_wall_ns(slice, tick_ns), at, sizeof(at));
-	if (json != stdout)
+	if (question->form == FGT_FORM_JSON) {
+		r = fgt_moment_print_json(moment, at, stdout);
+	} else {
+		fgt_form_fence(question->form);
 		fgt_moment_print(moment, at, stdout);
-	if (json && fgt_moment_print_json(moment, at, json) < 0)
+		fgt_form_fence(question->form);
+	}
+	if (r == 0 && question->json)
+		r = fgt_moment_print_json(moment, at, question->json);
+	if (r < 0)
 		return fgt_why_set(why, -EIO, "cannot write the answer");
 	return 0;
 }
@@ -190,10 +199,9 @@ static int run(const struct fgt_arguments *arguments)
 		r = get_slice(arguments, &question, &slice, &why);
 	if (r == 0)
 		r = fgt_json_to_open(arguments, &json, &why);
+	question.json = json;
 	if (r == 0)
-		r = print(&question, slice,
-			  fgt_options_has(arguments, "json") ? stdout : json,
-			  &why);
+		r = print(&question, slice, &why);
 	if (r < 0)
 		return fgt_complain_why(NAME, fgt_fetch_exit(r), &why);
 	return (int)fgt_finish_stdout(NAME);
@@ -201,7 +209,8 @@ static int run(const struct fgt_arguments *arguments)
 
 const struct fgt_verb fgt_verb_stacks = {
 	.name = "stacks",
-	.synopsis = "-p PID | -n NAME | FILE.fgt [--at T] [--tid TID] [--json]",
+	.synopsis = "-p PID | -n NAME | FILE.fgt [--at T] [--tid TID] "
+		    "[-f text|md|json]",
 	.summary = "every thread's stack, and what it waits for, now or then",
 	.options = options,
 	.operands_max = 1,

@@ -8,6 +8,7 @@
 
 #include "agent/cli/complaint.h"
 #include "agent/cli/options.h"
+#include "agent/cli/output/form.h"
 #include "agent/cli/output/json_to.h"
 #include "agent/cli/output/target_table.h"
 #include "agent/cli/verbs/fetch.h"
@@ -25,7 +26,7 @@
 	}
 
 static const struct fgt_option options[] = {
-	JSON_OPTION,
+	FGT_FORM_OPTIONS,
 	FGT_JSON_TO_OPTION,
 	SOCKET_OPTION,
 	{ .name = NULL },
@@ -97,18 +98,25 @@ static int print(const struct fgt_arguments *arguments,
 		 const struct fgt_message *reply)
 {
 	const struct fgt_verb *verb = arguments->verb;
+	enum fgt_form form;
+	struct fgt_why why = { "" };
 
 	if (verb == &fgt_verb_metrics)
 		return print_metrics(verb->name, reply);
-	if (fgt_options_has(arguments, "json"))
+	if (fgt_form_read(arguments, &form, &why) < 0)
+		return fgt_complain(verb->name, FGT_EXIT_USAGE, "%s", why.text);
+	if (form == FGT_FORM_JSON)
 		return fgt_print_json(verb->name, reply);
+	fgt_form_fence(form);
 	if (verb == &fgt_verb_status)
-		return fgt_print_status(verb->name, reply);
-	if (verb == &fgt_verb_targets)
-		return fgt_print_target_table(verb->name, reply);
-	fgt_print_target_names(reply, verb == &fgt_verb_attach
-					      ? "sampling"
-					      : "no longer sampling");
+		fgt_print_status(reply);
+	else if (verb == &fgt_verb_targets)
+		fgt_print_target_table(reply);
+	else
+		fgt_print_target_names(reply, verb == &fgt_verb_attach
+						      ? "sampling"
+						      : "no longer sampling");
+	fgt_form_fence(form);
 	return fgt_finish_stdout(verb->name);
 }
 
@@ -188,7 +196,7 @@ const struct fgt_verb fgt_verb_detach = {
 
 const struct fgt_verb fgt_verb_status = {
 	.name = "status",
-	.synopsis = "[--json]",
+	.synopsis = "[-f text|md|json]",
 	.summary = "what the daemon is, what it may use, what it samples",
 	.options = options,
 	.run = run,
@@ -204,7 +212,7 @@ const struct fgt_verb fgt_verb_status = {
 
 const struct fgt_verb fgt_verb_targets = {
 	.name = "targets",
-	.synopsis = "[--json]",
+	.synopsis = "[-f text|md|json]",
 	.summary = "the processes that the daemon samples",
 	.options = options,
 	.run = run,

@@ -10,6 +10,7 @@
 
 #include "agent/cli/complaint.h"
 #include "agent/cli/options.h"
+#include "agent/cli/output/form.h"
 #include "agent/cli/output/summary.h"
 #include "agent/cli/output/target_table.h"
 #include "agent/cli/verbs/fetch.h"
@@ -19,7 +20,7 @@
 #define NAME fgt_verb_triggers.name
 
 static const struct fgt_option options[] = {
-	{ "json", 0, NULL, "print the answer as JSON", NULL },
+	FGT_FORM_OPTIONS,
 	{ "socket", 0, "PATH", "the daemon's control socket", NULL },
 	{ .name = NULL },
 };
@@ -85,7 +86,7 @@ static void print_trigger(const struct fgt_message *trigger)
 	print_last(trigger);
 }
 
-static int print_table(const struct fgt_message *reply)
+static void print_table(const struct fgt_message *reply)
 {
 	struct fgt_message_array triggers = { .count = 0 };
 	struct fgt_message trigger;
@@ -96,7 +97,6 @@ static int print_table(const struct fgt_message *reply)
 		     "configuration, see fgtrace.conf(5)");
 	while (fgt_message_next(&triggers, &trigger) == 0)
 		print_trigger(&trigger);
-	return fgt_finish_stdout(NAME);
 }
 
 /* ---- The verb ------------------------------------------------------------ */
@@ -113,13 +113,17 @@ static int call(const char *socket_path, const char *tried,
 	return fgt_fetch_reply(socket_path, request, ret_reply, why);
 }
 
-static int print(const struct fgt_arguments *arguments, const char *tried,
+static int print(enum fgt_form form, const char *tried,
 		 const struct fgt_message *reply)
 {
-	if (fgt_options_has(arguments, "json"))
+	if (form == FGT_FORM_JSON)
 		return fgt_print_json(NAME, reply);
-	if (!tried)
-		return print_table(reply);
+	if (!tried) {
+		fgt_form_fence(form);
+		print_table(reply);
+		fgt_form_fence(form);
+		return fgt_finish_stdout(NAME);
+	}
 	printf("%s fired: %" PRIu64 " slices are on their way; the agent's log "
 	       "reports their arrival\n",
 	       tried, number(reply, "fired"));
@@ -132,8 +136,11 @@ static int run(const struct fgt_arguments *arguments)
 	char socket_path[FGT_SOCKET_PATH_SIZE];
 	const char *tried = NULL;
 	struct fgt_why why = { "" };
+	enum fgt_form form;
 	int r;
 
+	if (fgt_form_read(arguments, &form, &why) < 0)
+		return fgt_complain(NAME, FGT_EXIT_USAGE, "%s", why.text);
 	if (arguments->operand_count == 1 ||
 	    (arguments->operand_count == 2 &&
 	     strcmp(arguments->operands[0], "try") != 0))
@@ -147,12 +154,12 @@ static int run(const struct fgt_arguments *arguments)
 	if (r == 0)
 		r = call(socket_path, tried, &reply, &why);
 	return r < 0 ? fgt_complain_why(NAME, fgt_fetch_exit(r), &why)
-		     : print(arguments, tried, reply);
+		     : print(form, tried, reply);
 }
 
 const struct fgt_verb fgt_verb_triggers = {
 	.name = "triggers",
-	.synopsis = "[try NAME] [--json]",
+	.synopsis = "[try NAME] [-f text|md|json]",
 	.summary = "the rules that deliver slices by themselves",
 	.options = options,
 	.operands_max = 2,

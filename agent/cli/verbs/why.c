@@ -25,12 +25,10 @@ static const struct fgt_option options[] = {
 	  "this thread (default: the one whose behaviour differs most)",
 	  "span " },
 	{ "span", 0, "NAME",
-	  "the longest span or task of that name in the range (default: in all "
-	  "that is recorded), and its thread",
+	  "the longest span or task of that name (in the range, if given); its "
+	  "thread",
 	  "tid last " },
-	{ "format", 'f', "FORMAT", "text, md or json (default: text)",
-	  "json " },
-	{ "json", 0, NULL, "the same as -f json", "format " },
+	FGT_FORM_OPTIONS,
 	FGT_JSON_TO_OPTION,
 	{ "socket", 0, "PATH", "the daemon's control socket", NULL },
 	{ .name = NULL },
@@ -43,31 +41,9 @@ struct question {
 	uint64_t from_ns, to_ns;
 	int32_t tid; /* 0: any */
 	const char *span; /* NULL: none */
-	enum fgt_explanation_form form;
+	enum fgt_form form;
 	FILE *json; /* also there; NULL: not */
 };
-
-static int read_form(const struct fgt_arguments *arguments,
-		     enum fgt_explanation_form *ret_form, struct fgt_why *why)
-{
-	static const char *const names[] = {
-		[FGT_EXPLANATION_TEXT] = "text",
-		[FGT_EXPLANATION_MARKDOWN] = "md",
-		[FGT_EXPLANATION_JSON] = "json",
-	};
-	const char *name = fgt_options_get(arguments, "format");
-
-	if (!name)
-		name = fgt_options_has(arguments, "json") ? "json" : "text";
-	for (unsigned int i = 0; i < sizeof(names) / sizeof(*names); i++) {
-		if (strcmp(name, names[i]) == 0) {
-			*ret_form = (enum fgt_explanation_form)i;
-			return 0;
-		}
-	}
-	return fgt_why_set(why, -EINVAL,
-			   "unknown format \"%s\": use text, md or json", name);
-}
 
 /* The range's ends on the slice's clock. A file's end is its now. */
 static int read_range(const struct fgt_ring_slice *slice,
@@ -167,8 +143,8 @@ static int print(const struct fgt_ring_slice *slice,
 	r = fgt_explanation_print(explanation, question->form, from, to,
 				  stdout);
 	if (r == 0 && question->json)
-		r = fgt_explanation_print(explanation, FGT_EXPLANATION_JSON,
-					  from, to, question->json);
+		r = fgt_explanation_print(explanation, FGT_FORM_JSON, from, to,
+					  question->json);
 	return r < 0 ? fgt_why_set(why, r, "cannot write the answer: %s",
 				   fgt_error_text(r))
 		     : 0;
@@ -178,7 +154,7 @@ static int read_question(const struct fgt_arguments *arguments,
 			 struct question *ret_question, struct fgt_why *why)
 {
 	int64_t tid;
-	int r = read_form(arguments, &ret_question->form, why);
+	int r = fgt_form_read(arguments, &ret_question->form, why);
 
 	if (r == 0)
 		r = fgt_options_get_number(arguments, "tid", 1, INT32_MAX, 0,

@@ -322,6 +322,42 @@ def test_limits(bench, socket, service):
     ok("it ends with its input", server.end() == 0)
 
 
+def test_forms(bench, socket, service, files):
+    """-f md, -f json and --json-to of the verbs, which the tools use, too."""
+    pid = str(service.child.pid)
+    path = bench.path("beside.json")
+    for verb in (["targets"], ["status"], ["triggers"], ["why", files[1]],
+                 ["stacks", "-p", pid], ["diff", *files],
+                 ["slice", "-p", pid, "--last", "2s"],
+                 ["convert", files[0]]):
+        of = [] if verb[-1].endswith(".fgt") else ["--socket", socket]
+        result = bench.run(*of, *verb, "-f", "md", cwd=bench.scratch)
+        ok(f"{verb[0]} -f md: a heading, or fenced columns",
+           result.returncode == 0 and (result.stdout.startswith("## ") or (
+               result.stdout.startswith("```\n") and
+               result.stdout.endswith("\n```\n") and
+               len(result.stdout.splitlines()) > 2)), result)
+        if verb[0] in ("slice", "convert", "triggers"):
+            continue
+        result = bench.run(*of, *verb, "-f", "json")
+        ok(f"{verb[0]} -f json", json.loads(result.stdout), result.stderr)
+        result = bench.run(*of, *verb, "--json-to", path)
+        with open(path, encoding="utf-8") as file:
+            ok(f"{verb[0]} --json-to: both", result.stdout and
+               not result.stdout.startswith("{") and json.load(file),
+               result)
+    ok("the file is for its user only", os.stat(path).st_mode & 0o777 == 0o600)
+    ok("-f md writes no slice", not [
+        name for name in os.listdir(bench.scratch) if name.endswith(
+            ".trace.json")], os.listdir(bench.scratch))
+    result = bench.run("--socket", socket, "triggers", "try", "x", "-f", "xml")
+    ok("an unknown form is a mistake", result.returncode == 2 and
+       "use text, md or json" in result.stderr, result)
+    result = bench.run("diff", *files, "--json-to", "/none/x.json")
+    ok("a file that cannot be written is named", result.returncode == 1 and
+       "/none/x.json" in result.stderr, result)
+
+
 def write_files(bench, socket, service):
     paths = []
     for name, begin, end in (
@@ -347,6 +383,7 @@ def main():
         test_revisions(bench, socket)
         test_hostile_lines(bench, socket)
         test_injection(bench, socket, service, files)
+        test_forms(bench, socket, service, files)
         test_cancel(bench, socket, service)
         test_limits(bench, socket, service)
         service.child.kill()

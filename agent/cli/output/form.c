@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads the form of an answer. Runs in the main thread.
+ */
+#include "agent/cli/output/form.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+int fgt_form_read(const struct fgt_arguments *arguments,
+		  enum fgt_form *ret_form, struct fgt_why *why)
+{
+	static const char *const names[] = {
+		[FGT_FORM_TEXT] = "text",
+		[FGT_FORM_MARKDOWN] = "md",
+		[FGT_FORM_JSON] = "json",
+	};
+	const char *name = fgt_options_get(arguments, "format");
+
+	if (!name)
+		name = fgt_options_has(arguments, "json") ? "json" : "text";
+	for (unsigned int i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		if (strcmp(name, names[i]) == 0) {
+			*ret_form = (enum fgt_form)i;
+			return 0;
+		}
+	}
+	return fgt_why_set(why, -EINVAL,
+			   "unknown format \"%s\": use text, md or json", name);
+}
+
+void fgt_form_fence(enum fgt_form form)
+{
+	if (form == FGT_FORM_MARKDOWN)
+		puts("```");
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * In which form a verb prints its answer.
+ *
+ * Runs in the main thread. AS-Unsafe
+ */
+#ifndef FGT_AGENT_CLI_OUTPUT_FORM_H
+#define FGT_AGENT_CLI_OUTPUT_FORM_H
+
+#include "agent/cli/options.h"
+
+enum fgt_form {
+	FGT_FORM_TEXT,
+	FGT_FORM_MARKDOWN,
+	FGT_FORM_JSON,
+};
+
+/* Rows of a verb's table of flags. */
+#define FGT_FORM_OPTIONS                                                       \
+	{ "format", 'f', "FORMAT", "text, md or json (default: text)",         \
+	  "json " },                                                           \
+	{                                                                      \
+		"json", 0, NULL, "the same as -f json", "format "              \
+	}
+
+/* Reads --format and --json. -EINVAL with why. */
+int fgt_form_read(const struct fgt_arguments *arguments,
+		  enum fgt_form *ret_form, struct fgt_why *why);
+
+/* Before and after columns of text on standard output, whose widths markdown
+ * must not change; nothing in the other forms. */
+void fgt_form_fence(enum fgt_form form);
+
+#endif
