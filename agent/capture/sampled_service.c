@@ -103,7 +103,6 @@ void fgt_sampled_begin_service(struct fgt_sampled *sampled)
 			&sampled->service.started);
 	sampled->service.arguments =
 		fgt_title_address(sampled->look.process.proc_fd);
-	sampled->info.title[0] = '\0';
 	show(sampled);
 }
 
@@ -197,7 +196,8 @@ static void find_context(struct fgt_sampled *sampled,
 		(void)fgt_stacks_refresh(stacks, tick->mono_ns, false, NULL);
 }
 
-/* What lies behind the arguments is the environment: always readable, too. */
+/* What lies behind the arguments is the environment: always readable, too. After
+ * an exec the former title stays until this: an end looks like one at first. */
 static void check_title(struct fgt_sampled *sampled)
 {
 	char bytes[FGT_TITLE_MAX], title[FGT_TITLE_MAX];

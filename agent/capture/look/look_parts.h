@@ -373,6 +373,12 @@ int fgt_blocked_look(struct fgt_thread_table *threads,
 		     struct fgt_thread *thread,
 		     struct fgt_blocked *ret_blocked);
 
+/* Where the kernel reports switches: the call, with its first FGT_SWITCH_ARGS
+ * arguments, of a thread that sleeps in one since since_ns and has not been
+ * woken. False: it does not, or that is not known. */
+bool fgt_look_call(const struct fgt_look *look, const struct fgt_thread *thread,
+		   struct fgt_blocked *ret_blocked, uint64_t *ret_since_ns);
+
 /*
  * The ring's state for it; a call that is only resumed (restart_syscall) keeps
  * the state of the call it resumes.

@@ -138,7 +138,15 @@ static bool read_wait(struct fgt_look *look, struct fgt_thread *thread,
 	const struct fgt_wait_source source = source_of(&reading);
 	char before[FGT_BLOCKED_TEXT_MAX], after[FGT_BLOCKED_TEXT_MAX];
 	struct fgt_blocked blocked;
+	uint64_t since_ns, again_ns;
 
+	if (fgt_look_call(look, thread, &blocked, &since_ns)) {
+		if (!is_of_state(&blocked, state))
+			return false;
+		fgt_wait_decode(blocked.call, blocked.args, &source, ret_wait);
+		return fgt_look_call(look, thread, &blocked, &again_ns) &&
+		       again_ns == since_ns;
+	}
 	if (fgt_blocked_read(&look->threads, thread, before) < 0 ||
 	    fgt_blocked_parse(before, &blocked) < 0 ||
 	    !is_of_state(&blocked, state))

@@ -28,6 +28,9 @@
 /* log2 of the ns in a unit of a block's times. */
 #define FGT_SWITCH_UNIT 10
 
+/* Arguments of a system call that are kept: the first ones. */
+#define FGT_SWITCH_ARGS 4
+
 /* A thread leaves its CPU. */
 struct fgt_switch_off {
 	unsigned long long ns; /* CLOCK_MONOTONIC; 0: never seen */
@@ -37,6 +40,7 @@ struct fgt_switch_off {
 	/* It was woken so long after that, and wants a CPU since; 0: it was
 	 * not. Written by the CPU that wakes it. */
 	unsigned int woken_us;
+	unsigned long long args[FGT_SWITCH_ARGS]; /* of the call */
 };
 
 /* It blocked: CLOCK_MONOTONIC >> FGT_SWITCH_UNIT, modulo 2^32. */
@@ -67,7 +71,7 @@ struct fgt_switch_stack {
 /*
  * Written by the CPU that switches the thread, which is one at a time; fields
  * that name the thread by the sampler, before the slot can be found by tid.
- * Six cache lines; the last three change where it waited for long only.
+ * Seven cache lines; the last three change where it waited for long only.
  */
 struct fgt_switch_slot {
 	/* Grows by 2 at each switch; odd while the slot is being written. */

@@ -38,8 +38,12 @@ struct task_struct {
 
 #if defined(__TARGET_ARCH_x86)
 struct pt_regs {
-	unsigned long bp, ip, sp, orig_ax;
+	unsigned long bp, ip, sp, orig_ax, di, si, dx, r10;
 } __attribute__((preserve_access_index));
+#define REGS_ARG0(regs) ((regs)->di)
+#define REGS_ARG1(regs) ((regs)->si)
+#define REGS_ARG2(regs) ((regs)->dx)
+#define REGS_ARG3(regs) ((regs)->r10)
 #define REGS_PC(regs)	((regs)->ip)
 #define REGS_FP(regs)	((regs)->bp)
 #define REGS_CALL(regs) ((int)(regs)->orig_ax)
@@ -49,6 +53,10 @@ struct pt_regs {
 	unsigned long sp, pc;
 	int syscallno;
 } __attribute__((preserve_access_index));
+#define REGS_ARG0(regs) ((regs)->regs[0])
+#define REGS_ARG1(regs) ((regs)->regs[1])
+#define REGS_ARG2(regs) ((regs)->regs[2])
+#define REGS_ARG3(regs) ((regs)->regs[3])
 #define REGS_PC(regs)	((regs)->pc)
 #define REGS_FP(regs)	((regs)->regs[29])
 #define REGS_CALL(regs) ((regs)->syscallno)
@@ -216,6 +224,10 @@ static __always_inline void read_regs(struct fgt_switch_off *off,
 	off->fp = REGS_FP(regs);
 	call = REGS_CALL(regs);
 	off->call = call == (short)call ? (short)call : -1;
+	off->args[0] = REGS_ARG0(regs);
+	off->args[1] = REGS_ARG1(regs);
+	off->args[2] = REGS_ARG2(regs);
+	off->args[3] = REGS_ARG3(regs);
 }
 
 static __always_inline void begin_block(struct fgt_switch_slot *slot,

@@ -23,7 +23,7 @@
 #define INIT_PID_NAMESPACE 0xEFFFFFFCu /* include/linux/proc_ns.h */
 #define CHECK_TRIES	   20
 #define TGID_BITS	   64
-#define WINDOW_SLOTS	   1024u /* mapped at a time: 384 KiB */
+#define WINDOW_SLOTS	   1024u /* mapped at a time: 448 KiB */
 #define FREE_MIN	   256u /* fewer: another window */
 #define STACKS_BYTES	   (FGT_SWITCH_STACKS * sizeof(struct fgt_switch_stack))
 
