@@ -54,7 +54,8 @@ def run_sessions(bench, psql, folder):
         "select pg_sleep(1)",
         f"begin; {change}; select pg_sleep({HOLDS_S}); commit"])
     waiter, second = session(bench, psql, folder,
-                             ["select pg_sleep(1.3)", change])
+                             ["select pg_sleep(1.3)", change,
+                              "select pg_sleep(0.3)"])
     first.wait(20)
     second.wait(20)
     return holder, waiter
