@@ -166,6 +166,8 @@ struct fgt_look {
 	struct fgt_edge_list edges; /* of the thread that is looked at */
 	struct fgt_wake_list wakes; /* likewise */
 	struct fgt_wait wait; /* likewise */
+	/* … and where it was blocked then; ns 0: it still is, or was not */
+	struct fgt_switch_off then;
 	uint64_t wait_tick; /* in this one … */
 	uint32_t wait_reads; /* … so many waits were read */
 	struct fgt_followed_waits followed;

@@ -403,6 +403,7 @@ static struct fgt_verdict find_then(struct fgt_look *look,
 		known = &none;
 	state = state_of(thread, off, tick->instant_ns);
 	settle(look, thread, state, off);
+	look->then = *off;
 	return fgt_look_kept(look, known, state,
 			     fgt_switch_place_is_shared(switches, off)
 				     ? FGT_MARKER_NOT_SAMPLED
@@ -447,6 +448,7 @@ bool fgt_look_switched(struct fgt_look *look, const struct fgt_tick *tick,
 	struct fgt_thread_switches *switches = switches_of(look, thread);
 	struct fgt_switch_slot slot;
 
+	look->then.ns = 0;
 	if (!look->switches || !switches)
 		return false;
 	*ret_verdict = (struct fgt_verdict){ .kind = FGT_VERDICT_AS_BEFORE };

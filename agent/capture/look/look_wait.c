@@ -156,6 +156,21 @@ static bool read_wait(struct fgt_look *look, struct fgt_thread *thread,
 	       strcmp(before, after) == 0;
 }
 
+/* It has moved since the tick's instant. */
+static const struct fgt_wait *past_wait(struct fgt_look *look,
+					const struct fgt_switch_off *then,
+					uint32_t state)
+{
+	uint64_t args[6] = { 0 };
+
+	memcpy(args, then->args, sizeof(then->args));
+	fgt_wait_decode_past(state < FGT_STATE_SYSCALL_FIRST ? -1 : then->call,
+			     args, &look->wait);
+	if (state == FGT_STATE_STOPPED)
+		look->wait.kind = FGT_WAIT_STOPPED;
+	return &look->wait;
+}
+
 const struct fgt_wait *fgt_look_wait(struct fgt_look *look,
 				     struct fgt_thread *thread,
 				     const struct fgt_verdict *verdict)
@@ -163,7 +178,11 @@ const struct fgt_wait *fgt_look_wait(struct fgt_look *look,
 	uint32_t state = verdict->state;
 	int32_t call = -1;
 
-	if (verdict->kind != FGT_VERDICT_STACK || !fgt_state_is_blocked(state))
+	if (!fgt_state_is_blocked(state))
+		return NULL;
+	if (verdict->kind != FGT_VERDICT_AS_BEFORE && look->then.ns)
+		return past_wait(look, &look->then, state);
+	if (verdict->kind != FGT_VERDICT_STACK)
 		return NULL;
 	if (look->wait_tick != look->tick) {
 		look->wait_tick = look->tick;

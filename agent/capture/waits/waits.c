@@ -368,3 +368,34 @@ void fgt_wait_decode(int32_t number, const uint64_t args[6],
 	else if (call)
 		read_detail(call, args, source, ret_wait);
 }
+
+static bool read_nothing(void *context, uint64_t address, void *buffer,
+			 size_t len)
+{
+	(void)context;
+	(void)address;
+	(void)buffer;
+	(void)len;
+	return false;
+}
+
+static bool is_no_thread(void *context, int32_t tid)
+{
+	(void)context;
+	(void)tid;
+	return false;
+}
+
+void fgt_wait_decode_past(int32_t number, const uint64_t args[6],
+			  struct fgt_wait *ret_wait)
+{
+	static const struct fgt_wait_source nothing = {
+		.read = read_nothing,
+		.is_thread = is_no_thread,
+	};
+
+	fgt_wait_decode(number, args, &nothing, ret_wait);
+	if (number == SYS_futex && (args[1] & FUTEX_CMD_MASK) == FUTEX_WAIT &&
+	    (uint32_t)args[2] == LOCKED_WITH_WAITERS)
+		ret_wait->kind = FGT_WAIT_UNKNOWN;
+}

@@ -45,6 +45,12 @@ void fgt_wait_decode(int32_t call, const uint64_t args[6],
 int32_t fgt_wait_read_owner(const struct fgt_wait *wait,
 			    const struct fgt_wait_source *source);
 
+/* As fgt_wait_decode(), of a wait that is over: what its arguments point to may
+ * have changed since. A plain wait for the value 2 may have been for a lock or
+ * not: it is of no known kind, with its address. */
+void fgt_wait_decode_past(int32_t call, const uint64_t args[6],
+			  struct fgt_wait *ret_wait);
+
 /* As fgt_wait_decode(), where the arguments are not known. */
 void fgt_wait_of_call(int32_t call, struct fgt_wait *ret_wait);
 

@@ -2,7 +2,7 @@
 """Of how much blocked time is the reason known? Real programs under load.
 bench_reasons.py BUILD [NAME…]
 
-redis, PostgreSQL whose sessions wait for rows, nginx below wrk, and pools of
+redis, PostgreSQL whose sessions wait for rows, nginx, and pools of
 threads in C++, Rust, Go and Java, each recorded for some seconds; the C++ pool
 also by an ordinary user, by schedstat and by itself. A program of which the
 compiler or the run time is missing is left out, with that reason.
@@ -24,6 +24,17 @@ SECONDS = 5
 KINDS = ("unknown", "mutex", "rwlock", "lock", "notification", "descriptor",
          "events", "child", "sleep", "page fault", "signal", "ipc", "stopped",
          "kernel")
+
+
+# A server that has something to do all the time is never blocked.
+CLIENT = """
+import http.client, time
+connection = http.client.HTTPConnection("127.0.0.1", 18643)
+while True:
+    connection.request("GET", "/")
+    connection.getresponse().read()
+    time.sleep(0.003)
+"""
 
 
 class Missing(Exception):
@@ -68,7 +79,7 @@ def postgres(bench):
     connect = ["-h", folder, "postgres"]
     subprocess.run([*pgbench, "-i", "-q", *connect], check=True, cwd=folder,
                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    bench.start([*pgbench, "-c", "8", "-T", str(SECONDS + 4), *connect],
+    bench.start([*pgbench, "-c", "8", "-T", str(4 * SECONDS), *connect],
                 cwd=folder, stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL)
     real_programs.wait_for(lambda: False, 1)
@@ -80,7 +91,7 @@ def postgres(bench):
 
 
 def nginx(bench):
-    tool("nginx"), tool("wrk")
+    tool("nginx")
     folder = bench.path("nginx")
     os.makedirs(folder)
     conf = os.path.join(folder, "nginx.conf")
@@ -94,8 +105,7 @@ http {{ access_log {folder}/access.log;
     bench.start(["nginx", "-c", conf], stderr=subprocess.DEVNULL)
     real_programs.wait_for(lambda: os.path.exists(folder + "/pid") and
                            os.path.getsize(folder + "/pid") > 0)
-    bench.start(["wrk", "-t1", "-c20", f"-d{SECONDS + 4}s",
-                 "http://127.0.0.1:18643/"], stdout=subprocess.DEVNULL)
+    bench.start([sys.executable, "-c", CLIENT])
     with open(folder + "/pid") as file:
         master = file.read().strip()
     with open(f"/proc/{master}/task/{master}/children") as file:

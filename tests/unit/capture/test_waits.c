@@ -230,6 +230,37 @@ static void calls_alone_have_a_kind(void **state)
 	assert_int_equal(wait.number, -1);
 }
 
+static struct fgt_wait decode_past(int32_t call, uint64_t a, uint64_t b,
+				   uint64_t c)
+{
+	const uint64_t args[6] = { a, b, c };
+	struct fgt_wait wait;
+
+	fgt_wait_decode_past(call, args, &wait);
+	return wait;
+}
+
+static void wait_that_is_over_is_not_looked_into(void **state)
+{
+	pthread_mutex_t mutex = take_mutex();
+	struct fgt_wait wait = decode_past(SYS_futex, ADDRESS(mutex),
+					   FUTEX_WAIT | FUTEX_PRIVATE_FLAG, 2);
+
+	(void)state;
+	assert_int_equal(wait.kind, FGT_WAIT_UNKNOWN);
+	assert_int_equal(wait.owner_tid, 0);
+	wait = decode_past(SYS_futex, ADDRESS(mutex),
+			   FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, 9);
+	assert_int_equal(wait.kind, FGT_WAIT_NOTIFICATION);
+	assert_int_equal(wait.address, ADDRESS(mutex));
+	wait = decode_past(SYS_read, 5, 0, 0);
+	assert_int_equal(wait.kind, FGT_WAIT_DESCRIPTOR);
+	assert_int_equal(wait.number, 5);
+	assert_string_equal(wait.text, "");
+	assert_int_equal(decode_past(SYS_nanosleep, 1, 0, 0).kind,
+			 FGT_WAIT_SLEEP);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -241,6 +272,7 @@ int main(void)
 		cmocka_unit_test(sleep_has_its_length),
 		cmocka_unit_test(descriptors_and_children_have_numbers),
 		cmocka_unit_test(calls_alone_have_a_kind),
+		cmocka_unit_test(wait_that_is_over_is_not_looked_into),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
