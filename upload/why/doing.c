@@ -137,9 +137,9 @@ static uint64_t hash_wait(const struct fgt_ring_slice *slice,
 	case FGT_WAIT_PI_LOCK:
 		return wait->address;
 	case FGT_WAIT_DESCRIPTOR:
-		if (wait->object)
-			return wait->object;
-		/* fall through */
+		return wait->object
+			       ? wait->object
+			       : hash_text(fgt_slice_string(slice, wait->text));
 	case FGT_WAIT_CHILD:
 		return hash_text(fgt_slice_string(slice, wait->text));
 	default:

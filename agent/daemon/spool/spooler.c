@@ -76,8 +76,8 @@ static void note_drop(struct fgt_spooler *spooler, enum fgt_spool_drop reason)
 	static const char *const remedies[FGT_SPOOL_DROPS] = {
 		[FGT_SPOOL_FULL] = "raise upload.spool_mb or .spool_files",
 		[FGT_SPOOL_DISK_FULL] = "make room on its disk",
-		[FGT_SPOOL_OLD] = "mend its destination, or raise "
-				  "upload.spool_days",
+		[FGT_SPOOL_OLD] = ("mend its destination, or raise "
+				   "upload.spool_days"),
 		[FGT_SPOOL_DAMAGED] = "check its disk; see bad/ in it",
 	};
 	uint64_t count = ++spooler->dropped[reason];

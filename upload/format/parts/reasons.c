@@ -89,14 +89,13 @@ static void write_reason(const struct fgt_ring_slice *slice,
 			 size_t size)
 {
 	const char *object = object_of(slice, wait);
-	size_t len = strlen(object);
+	size_t len = wait->kind == FGT_WAIT_NOTIFICATION ? base_len(object)
+							 : strlen(object);
 	const char *owner = thread_name(slice, wait->owner_tid);
 
 	text[0] = '\0';
 	switch ((enum fgt_wait_kind)wait->kind) {
 	case FGT_WAIT_NOTIFICATION:
-		len = base_len(object);
-		/* fall through */
 	case FGT_WAIT_MUTEX:
 	case FGT_WAIT_RWLOCK:
 	case FGT_WAIT_PI_LOCK:
