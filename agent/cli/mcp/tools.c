@@ -81,7 +81,7 @@ static const struct fgt_mcp_argument of_summary[] = {
 	TID("this thread only"),
 	FILTERS,
 	{ "top", FGT_MCP_NUMBER, "--top",
-	  "so many functions, and waits (default: 10)" },
+	  "so many functions, and waits, 0 for all (default: 10)" },
 	END
 };
 
@@ -116,7 +116,8 @@ static const struct fgt_mcp_argument of_diff[] = {
 	{ "before", FGT_MCP_TEXT, NULL,
 	  "instead of times: the .fgt file of the ordinary time" },
 	{ "after", FGT_MCP_TEXT, NULL, "and that of the slow one" },
-	{ "top", FGT_MCP_NUMBER, "--top", "so many rows (default: 20)" },
+	{ "top", FGT_MCP_NUMBER, "--top",
+	  "so many rows, 0 for all (default: 20)" },
 	END
 };
 

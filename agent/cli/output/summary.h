@@ -105,6 +105,9 @@ const char *fgt_missed_text(uint64_t ticks, uint64_t missed, char *text);
 void fgt_summary_print_tables(const struct fgt_summary *summary, uint32_t top,
 			      uint32_t threads, FILE *file);
 
+/* "  and 3 more: --top 0 shows all"; nothing if there are none. */
+void fgt_print_more(uint32_t more, const char *flag, FILE *file);
+
 /* One JSON object with all of it, ended by a newline; errno of write(). */
 int fgt_summary_print_json(const struct fgt_ring_slice *slice,
 			   const struct fgt_summary *summary, uint32_t top,

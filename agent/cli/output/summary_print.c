@@ -151,9 +151,16 @@ void fgt_summary_print_line(const struct fgt_ring_slice *slice,
 		fgt_summary_waits_print_line(summary->waits, file);
 }
 
+void fgt_print_more(uint32_t more, const char *flag, FILE *file)
+{
+	if (more)
+		fprintf(file, "  and %u more: %s 0 shows all\n", more, flag);
+}
+
 static void print_functions(const struct fgt_summary *summary, uint32_t top,
 			    FILE *file)
 {
+	uint32_t count = 0;
 	double not_sampled;
 
 	if (summary->running == 0) {
@@ -164,18 +171,21 @@ static void print_functions(const struct fgt_summary *summary, uint32_t top,
 		"hottest functions: share of the %" PRIu64 " running samples\n"
 		"   self   total  function\n",
 		summary->running);
-	for (uint32_t i = 0; i < summary->function_count && i < top; i++) {
+	/* Those that did not run are the last ones. */
+	while (count < summary->function_count &&
+	       summary->functions[count].total)
+		count++;
+	for (uint32_t i = 0; i < count && i < top; i++) {
 		const struct fgt_summary_function *function =
 			&summary->functions[i];
 
-		if (function->total == 0)
-			break;
 		fprintf(file, "%5.1f %% %5.1f %%  ",
 			fgt_percent(function->self, summary->running),
 			fgt_percent(function->total, summary->running));
 		fgt_print_text(file, function->name, FUNCTION_COLUMNS);
 		fputc('\n', file);
 	}
+	fgt_print_more(count > top ? count - top : 0, "--top", file);
 	not_sampled = fgt_percent(summary->not_sampled, summary->running);
 	if (not_sampled > NOT_SAMPLED_PERCENT)
 		fprintf(file,
@@ -215,11 +225,7 @@ static void print_threads(const struct fgt_summary *summary, uint32_t limit,
 	      file);
 	for (uint32_t i = 0; i < count && i < limit; i++)
 		print_thread(&summary->threads[i], file);
-	if (limit < count)
-		fprintf(file,
-			"  and %u more, which ran less: --threads 0 shows "
-			"all\n",
-			count - limit);
+	fgt_print_more(count > limit ? count - limit : 0, "--threads", file);
 }
 
 void fgt_summary_print_tables(const struct fgt_summary *summary, uint32_t top,
@@ -237,6 +243,7 @@ void fgt_summary_print_tables(const struct fgt_summary *summary, uint32_t top,
 static void put_functions(const struct fgt_summary *summary, uint32_t top,
 			  struct fgt_json *json)
 {
+	fgt_json_put_uint(json, "function_count", summary->function_count);
 	fgt_json_begin_array(json, "functions");
 	for (uint32_t i = 0; i < summary->function_count && i < top; i++) {
 		const struct fgt_summary_function *function =

@@ -243,6 +243,8 @@ void fgt_summary_waits_print(const struct fgt_summary_waits *waits,
 		fgt_print_text(file, words.text, WORDS_COLUMNS);
 		fputc('\n', file);
 	}
+	fgt_print_more(waits->row_count > top ? waits->row_count - top : 0,
+		       "--top", file);
 }
 
 void fgt_summary_waits_put(const struct fgt_summary_waits *waits, uint32_t top,
@@ -251,6 +253,7 @@ void fgt_summary_waits_put(const struct fgt_summary_waits *waits, uint32_t top,
 	const struct fgt_ring_slice *slice = waits->slice;
 	struct fgt_words threads, words;
 
+	fgt_json_put_uint(json, "wait_count", waits->row_count);
 	fgt_json_begin_array(json, "waits");
 	for (uint32_t i = 0; i < waits->row_count && i < top; i++) {
 		const struct fgt_wait_row *row = &waits->rows[i];

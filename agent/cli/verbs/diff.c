@@ -32,7 +32,7 @@ static const struct fgt_option options[] = {
 	{ "against-from", 0, "T", "begin of the time to compare with", NULL },
 	{ "against-to", 0, "T", "its end (default: --from)", NULL },
 	FGT_FETCH_TARGET_OPTIONS,
-	{ "top", 0, "N", "so many rows (default: 20)", NULL },
+	{ "top", 0, "N", "so many rows, 0: all (default: 20)", NULL },
 	FGT_FORM_OPTIONS,
 	FGT_JSON_TO_OPTION,
 	{ "socket", 0, "PATH", "the daemon's control socket", NULL },
@@ -163,16 +163,20 @@ static void print_row(const struct fgt_diff *diff,
 
 static void print(const struct fgt_diff *diff, uint32_t top)
 {
-	uint32_t shown = 0;
+	uint32_t shown = 0, more = 0;
 
 	printf("before: %.1f s, %.1f threads; after: %.1f s, %.1f threads\n",
 	       diff->seconds[FGT_DIFF_BEFORE], diff->threads[FGT_DIFF_BEFORE],
 	       diff->seconds[FGT_DIFF_AFTER], diff->threads[FGT_DIFF_AFTER]);
-	for (uint32_t i = 0; i < diff->count && shown < top; i++) {
+	for (uint32_t i = 0; i < diff->count; i++) {
 		double change = fgt_diff_change(&diff->rows[i]);
 
 		if (change < LEAST && change > -LEAST)
 			break;
+		if (shown == top) {
+			more++;
+			continue;
+		}
 		if (!shown++)
 			puts("  threads at once, on average\n"
 			     "  change   before    after  threads          in");
@@ -180,6 +184,7 @@ static void print(const struct fgt_diff *diff, uint32_t top)
 	}
 	if (!shown)
 		puts("nothing grew or shrank");
+	fgt_print_more(more, "--top", stdout);
 }
 
 static void put_row(const struct fgt_diff *diff, const struct fgt_diff_row *row,
@@ -253,7 +258,7 @@ static int run(const struct fgt_arguments *arguments)
 	struct fgt_why why = { "" };
 	enum fgt_form form;
 	int64_t top;
-	int r = fgt_options_get_number(arguments, "top", 1, TOP_MAX,
+	int r = fgt_options_get_number(arguments, "top", 0, TOP_MAX,
 				       TOP_DEFAULT, &top, &why);
 
 	if (r == 0)
@@ -262,7 +267,8 @@ static int run(const struct fgt_arguments *arguments)
 		return fgt_complain(NAME, FGT_EXIT_USAGE, "%s", why.text);
 	r = read_pair(arguments, &pair, &why);
 	if (r == 0)
-		r = answer(arguments, &pair, (uint32_t)top, form, &why);
+		r = answer(arguments, &pair, top ? (uint32_t)top : TOP_MAX,
+			   form, &why);
 	fgt_ring_slice_free(pair.before);
 	fgt_ring_slice_free(pair.after);
 	if (r < 0)

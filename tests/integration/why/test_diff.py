@@ -58,6 +58,12 @@ def main():
         ok("text: has the change, and both sides", "change   before    after" in
            text and "lookup_cache → pthread_mutex_lock: futex g_cache_lock" in
            text, text)
+        few, all_rows = (bench.run("diff", *paths, "--top", top).stdout
+                         for top in ("1", "0"))
+        ok("text: what --top leaves out is counted, and 0 leaves out nothing",
+           len(few.splitlines()) == 5 and
+           f"and {len(all_rows.splitlines()) - 4} more: --top 0 shows all" in
+           few and "shows all" not in all_rows, few + all_rows)
         same = bench.run("diff", paths[0], paths[0]).stdout
         ok("a slice and itself: nothing", "nothing grew or shrank" in same,
            same)

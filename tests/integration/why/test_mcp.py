@@ -81,7 +81,7 @@ def check_threads(era, service, got):
        any(name.startswith("worker") for name in names), names)
     ok(f"{era}: threads: the text has so many, and how to see all",
        text_of(got).count(str(service.child.pid)) >= 1 and
-       "more, which ran less: --threads 0 shows all" in text_of(got),
+       "more: --threads 0 shows all" in text_of(got),
        text_of(got))
 
 

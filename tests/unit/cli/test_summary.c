@@ -215,8 +215,7 @@ static void table_of_threads_names_how_to_see_all(void **state)
 	assert_non_null(strstr(text, "  101 "));
 	assert_null(strstr(text, "  102 "));
 	assert_null(strstr(text, "hottest functions"));
-	assert_non_null(
-		strstr(text, "and 1 more, which ran less: --threads 0"));
+	assert_non_null(strstr(text, "and 1 more: --threads 0 shows all"));
 	free(text);
 }
 
