@@ -115,9 +115,10 @@ static int sum(struct comparison *comparison,
 	fgt_id_map_done(&comparison->known);
 	comparison->known = (struct fgt_id_map){ 0 };
 	diff->ticks[side] = fgt_pace_weight(slice, 0, slice->tick_count);
-	diff->seconds[side] = (double)(slice->tick_ns[slice->tick_count - 1] -
-				       slice->tick_ns[0]) /
-			      1e9;
+	diff->from_ns[side] = slice->tick_ns[0];
+	diff->to_ns[side] = slice->tick_ns[slice->tick_count - 1];
+	diff->seconds[side] =
+		(double)(diff->to_ns[side] - diff->from_ns[side]) / 1e9;
 	for (uint32_t i = 0; i < slice->run_count && r == 0; i++) {
 		const struct fgt_run *run = &slice->runs[i];
 		uint64_t weight = fgt_pace_weight(slice, run->first_tick,

@@ -32,6 +32,7 @@ struct fgt_diff {
 	uint32_t count, capacity;
 	struct fgt_strings strings;
 	uint64_t ticks[FGT_DIFF_SIDES];
+	uint64_t from_ns[FGT_DIFF_SIDES], to_ns[FGT_DIFF_SIDES]; /* monotonic */
 	double seconds[FGT_DIFF_SIDES], threads[FGT_DIFF_SIDES];
 };
 

@@ -211,6 +211,8 @@ static int put(const struct fgt_diff *diff, uint32_t top, FILE *file)
 	fgt_json_begin_object(&json, NULL);
 	for (int i = 0; i < FGT_DIFF_SIDES; i++) {
 		fgt_json_begin_object(&json, sides[i]);
+		fgt_json_put_uint(&json, "from_ns", diff->from_ns[i]);
+		fgt_json_put_uint(&json, "to_ns", diff->to_ns[i]);
 		fgt_json_put_double(&json, "seconds", diff->seconds[i]);
 		fgt_json_put_double(&json, "threads", diff->threads[i]);
 		fgt_json_end_object(&json);

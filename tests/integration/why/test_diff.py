@@ -26,6 +26,11 @@ def check(name, result):
     answer = json.loads(result.stdout or "{}")
     row = lock_row(answer)
     ok(f"{name}: exit 0", result.returncode == 0, result.stderr)
+    sides = answer.get("before", {}), answer.get("after", {})
+    ok(f"{name}: both times are given, one after the other", all(
+        abs(side["to_ns"] - side["from_ns"] - side["seconds"] * 1e9) < 1e3
+        for side in sides) and sides[0]["to_ns"] <= sides[1]["from_ns"] + 2e7,
+       sides)
     ok(f"{name}: the wait for the lock grew", row and row["change"] > 0.5 and
        row["before"] < 0.2 and row["threads"] == "worker-*",
        answer.get("rows", [])[:4])
