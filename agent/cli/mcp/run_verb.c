@@ -10,24 +10,25 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/pidfd.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "ringbuf/base/clock.h"
 #include "ringbuf/base/owner.h"
 
-#define SELF	     "/proc/self/exe"
-#define JSON_FD	     3 /* FGT_MCP_JSON_PATH */
-#define PART_BYTES   16384
-#define OUTPUT_MAX   ((size_t)1 << 20)
-#define DEADLINE_S   30
-#define SETTINGS     "FGTRACE_"
-#define STATUS_OF(s) (WIFEXITED(s) ? WEXITSTATUS(s) : 128 + WTERMSIG(s))
+#define SELF		   "/proc/self/exe"
+#define JSON_FD		   3 /* FGT_MCP_JSON_PATH */
+#define PART_BYTES	   16384
+#define OUTPUT_MAX	   ((size_t)1 << 20)
+#define DEADLINE_S	   30
+#define STATUS_NOT_STARTED 127
+#define SETTINGS	   "FGTRACE_"
+#define STATUS_OF(s)	   (WIFEXITED(s) ? WEXITSTATUS(s) : 128 + WTERMSIG(s))
 
 extern char **environ;
 
@@ -55,41 +56,36 @@ static char **copy_environment(void)
 	return copy;
 }
 
+/* In the child. It must not outlive this process: a verb may wait for a time
+ * that is to come. */
+static _Noreturn void become(char *const words[], char **environment,
+			     int text_fd, int json_fd, pid_t parent)
+{
+	int null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+	/* The pipe's ends are above JSON_FD: those for reading are lower. */
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == parent &&
+	    dup2(null_fd, STDIN_FILENO) >= 0 &&
+	    dup2(text_fd, STDOUT_FILENO) >= 0 &&
+	    dup2(text_fd, STDERR_FILENO) >= 0 && dup2(json_fd, JSON_FD) >= 0)
+		execve(SELF, words, environment);
+	_exit(STATUS_NOT_STARTED);
+}
+
 static int spawn(char *const words[], int text_fd, int json_fd, pid_t *ret_pid)
 {
 	FGT_AUTO(free) void *environment = copy_environment();
-	posix_spawn_file_actions_t actions;
-	posix_spawnattr_t attributes;
-	sigset_t none;
-	int error;
+	pid_t parent = getpid(), pid;
 
-	if (!environment || posix_spawn_file_actions_init(&actions))
+	if (!environment)
 		return -ENOMEM;
-	if (posix_spawnattr_init(&attributes)) {
-		posix_spawn_file_actions_destroy(&actions);
-		return -ENOMEM;
-	}
-	sigemptyset(&none);
-	posix_spawnattr_setsigmask(&attributes, &none);
-	posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
-	/* Both are above JSON_FD: the end for reading got a lower number. */
-	error = posix_spawn_file_actions_addopen(&actions, STDIN_FILENO,
-						 "/dev/null", O_RDONLY, 0);
-	if (!error)
-		error = posix_spawn_file_actions_adddup2(&actions, text_fd,
-							 STDOUT_FILENO);
-	if (!error)
-		error = posix_spawn_file_actions_adddup2(&actions, text_fd,
-							 STDERR_FILENO);
-	if (!error)
-		error = posix_spawn_file_actions_adddup2(&actions, json_fd,
-							 JSON_FD);
-	if (!error)
-		error = posix_spawn(ret_pid, SELF, &actions, &attributes, words,
-				    environment);
-	posix_spawnattr_destroy(&attributes);
-	posix_spawn_file_actions_destroy(&actions);
-	return -error;
+	pid = fork();
+	if (pid < 0)
+		return -errno;
+	if (pid == 0)
+		become(words, environment, text_fd, json_fd, parent);
+	*ret_pid = pid;
+	return 0;
 }
 
 static int make_pipe(int *ret_read, int *ret_write)

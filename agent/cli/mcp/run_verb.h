@@ -31,7 +31,7 @@ struct fgt_mcp_output {
 /*
  * The whole output; if the verb failed, its text is the error. -ETIMEDOUT,
  * -EMSGSIZE, -EREMOTEIO: it failed without a text; -ECANCELED: by stop, without
- * why; errno of posix_spawn(3).
+ * why; errno of fork(2).
  * fgt_mcp_output_done() in any case.
  */
 int fgt_mcp_run_verb(char *const words[], struct fgt_mcp_stop stop,

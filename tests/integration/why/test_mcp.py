@@ -286,6 +286,37 @@ def test_cancel(bench, socket, service):
     ok("it ends with its input", server.end() == 0)
 
 
+def verbs_until(end):
+    """The processes of verbs that wait for that end."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                if f"--to={end}".encode() in file.read().split(b"\0"):
+                    found.append(int(pid))
+        except OSError:
+            pass
+    return found
+
+
+def wait_for(condition, seconds=5):
+    end = time.monotonic() + seconds
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.05)
+    return condition()
+
+
+def test_killed(bench, socket, service):
+    server = Lines(bench, socket)
+    server.send({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+                 "params": {"name": "threads", "arguments": {
+                     "pid": service.child.pid, "from": "now", "to": "+917s"}}})
+    ok("a verb waits", wait_for(lambda: verbs_until("+917s")))
+    server.child.kill()
+    ok("it does not outlive its server", wait_for(
+        lambda: not verbs_until("+917s")), verbs_until("+917s"))
+
+
 def test_limits(bench, socket, service):
     """Without a daemon, with another user's, and with too much."""
     server = Lines(bench, bench.path("none.sock"))
@@ -385,6 +416,7 @@ def main():
         test_injection(bench, socket, service, files)
         test_forms(bench, socket, service, files)
         test_cancel(bench, socket, service)
+        test_killed(bench, socket, service)
         test_limits(bench, socket, service)
         service.child.kill()
     finally:
