@@ -7,8 +7,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "agent/cli/output/summary.h"
 #include "agent/cli/output/target_table.h"
+#include "agent/cli/summary/summary.h"
 
 #define NAME_COLUMNS 16
 #define TIME_SIZE    32

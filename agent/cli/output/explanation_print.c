@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "agent/cli/output/explanation_json.h"
-#include "agent/cli/output/summary.h"
+#include "agent/cli/summary/summary.h"
 #include "upload/why/words.h"
 
 #define LINE_COLUMNS   400

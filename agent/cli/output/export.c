@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "agent/cli/complaint.h"
-#include "agent/cli/output/summary.h"
 #include "agent/cli/output/upload.h"
+#include "agent/cli/summary/summary.h"
 #include "agent/symbols/elf/image_open.h"
 #include "agent/symbols/symbolizer.h"
 #include "ringbuf/slice/processes.h"

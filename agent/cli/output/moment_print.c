@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "agent/cli/complaint.h"
-#include "agent/cli/output/summary.h"
+#include "agent/cli/summary/summary.h"
 #include "ringbuf/base/json.h"
 #include "upload/why/words.h"
 

@@ -12,7 +12,7 @@
 #include <time.h>
 
 #include "agent/cli/complaint.h"
-#include "agent/cli/output/summary.h"
+#include "agent/cli/summary/summary.h"
 #include "agent/protocol/message.h"
 #include "ringbuf/base/clock.h"
 

@@ -15,7 +15,7 @@
 #include "agent/cli/complaint.h"
 #include "agent/cli/options.h"
 #include "agent/cli/output/form.h"
-#include "agent/cli/output/summary.h"
+#include "agent/cli/summary/summary.h"
 #include "agent/cli/verbs/fetch.h"
 #include "agent/cli/verbs/verbs.h"
 #include "agent/config/config.h"

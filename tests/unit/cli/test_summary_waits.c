@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/cli/output/summary.h"
+#include "agent/cli/summary/summary.h"
 #include "tests/unit/ringbuf/slice_fixture.h"
 
 #define TICKS 100

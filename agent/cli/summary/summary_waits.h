@@ -5,8 +5,8 @@
  *
  * Runs in the main thread. AS-Unsafe
  */
-#ifndef FGT_AGENT_CLI_OUTPUT_SUMMARY_WAITS_H
-#define FGT_AGENT_CLI_OUTPUT_SUMMARY_WAITS_H
+#ifndef FGT_AGENT_CLI_SUMMARY_SUMMARY_WAITS_H
+#define FGT_AGENT_CLI_SUMMARY_SUMMARY_WAITS_H
 
 #include <stdio.h>
 
@@ -21,12 +21,13 @@ struct fgt_wait_row {
 	uint32_t wait; /* the most frequent reason, index + 1; 0: none */
 	bool is_mixed; /* there are other holders */
 	uint64_t samples, wait_samples; /* all, and those with that reason */
+	const char *name, *function; /* of the first thread; where it stood */
 };
 
 struct fgt_summary_waits {
 	const struct fgt_ring_slice *slice; /* borrowed */
 	struct fgt_doings *doings;
-	struct fgt_wait_row *rows; /* by samples */
+	struct fgt_wait_row *rows; /* by samples, then name */
 	uint32_t row_count;
 	uint64_t samples; /* in which a thread was blocked */
 };

@@ -5,8 +5,8 @@
  *
  * MT-Safe for slices that are only read | AS-Unsafe
  */
-#ifndef FGT_AGENT_CLI_OUTPUT_SUMMARY_NAMES_H
-#define FGT_AGENT_CLI_OUTPUT_SUMMARY_NAMES_H
+#ifndef FGT_AGENT_CLI_SUMMARY_SUMMARY_NAMES_H
+#define FGT_AGENT_CLI_SUMMARY_SUMMARY_NAMES_H
 
 #include <stdint.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
  * A slice in a few lines: sums samples by function and by thread.
  * Pure; reads a valid slice and allocates what it returns.
  */
-#include "agent/cli/output/summary.h"
+#include "agent/cli/summary/summary.h"
 
 #include <errno.h>
 #include <string.h>
@@ -89,16 +89,25 @@ static const char *plain_name(const char *name)
 	return name;
 }
 
-/* The string that is the function's plain name; itself if there is none. */
+/* The string that stands for all names of the function: the plain one, else the
+ * first with that plain name. */
 static uint32_t plain_of(const struct fgt_ring_slice *slice, uint32_t name)
 {
 	const char *text = fgt_slice_string(slice, name);
 	const char *plain = plain_name(text);
+	uint32_t first = name;
 
-	for (uint32_t i = 1; plain != text && i < slice->strings.count; i++)
-		if (strcmp(fgt_slice_string(slice, i), plain) == 0)
+	if (plain == text)
+		return name;
+	for (uint32_t i = slice->strings.count; i-- > 1;) {
+		const char *other = fgt_slice_string(slice, i);
+
+		if (strcmp(other, plain) == 0)
 			return i;
-	return name;
+		if (strcmp(plain_name(other), plain) == 0)
+			first = i;
+	}
+	return first;
 }
 
 static bool is_start(const char *name)
@@ -171,7 +180,8 @@ static int by_heat(const void *left, const void *right)
 		return a->self < b->self ? 1 : -1;
 	if (a->total != b->total)
 		return a->total < b->total ? 1 : -1;
-	if (a->wall != b->wall)
+	/* Of what ran, tables show no more than that. */
+	if (!a->total && a->wall != b->wall)
 		return a->wall < b->wall ? 1 : -1;
 	return strcmp(a->name, b->name);
 }
@@ -245,6 +255,15 @@ static int list_functions(const struct fgt_ring_slice *slice,
 	return r;
 }
 
+static bool goes_before(const char *name, uint64_t samples,
+			const struct fgt_summary_thread *thread, uint32_t at)
+{
+	uint64_t other = thread->states[at].samples;
+
+	return samples != other ? samples > other
+				: strcmp(name, thread->states[at].name) < 0;
+}
+
 /* Keeps states[] sorted; the least frequent state falls off the end. */
 static void add_state(struct fgt_summary_thread *thread, const char *name,
 		      uint64_t samples)
@@ -255,9 +274,10 @@ static void add_state(struct fgt_summary_thread *thread, const char *name,
 		at--;
 	else
 		thread->state_count++;
-	if (thread->states[at].samples >= samples)
+	if (thread->states[at].samples &&
+	    !goes_before(name, samples, thread, at))
 		return;
-	for (; at > 0 && thread->states[at - 1].samples < samples; at--)
+	for (; at > 0 && goes_before(name, samples, thread, at - 1); at--)
 		thread->states[at] = thread->states[at - 1];
 	thread->states[at].name = name;
 	thread->states[at].samples = samples;
@@ -300,9 +320,13 @@ static void count_thread(const struct fgt_ring_slice *slice, uint32_t first,
 static int by_running(const void *left, const void *right)
 {
 	const struct fgt_summary_thread *a = left, *b = right;
+	int order;
 
 	if (a->running != b->running)
 		return a->running < b->running ? 1 : -1;
+	order = strcmp(a->name, b->name);
+	if (order)
+		return order;
 	return a->tid < b->tid ? -1 : a->tid > b->tid;
 }
 
@@ -345,6 +369,10 @@ int fgt_summary_new(const struct fgt_ring_slice *slice,
 	if (r == 0)
 		r = count_threads(slice, summary);
 	if (r == 0)
+		r = fgt_summary_groups_new(
+			summary->threads, summary->thread_count,
+			&summary->groups, &summary->group_count);
+	if (r == 0)
 		r = fgt_summary_waits_new(slice, &summary->waits);
 	if (r == 0)
 		r = fgt_nameless_count(slice, &summary->nameless);
@@ -365,6 +393,7 @@ void fgt_summary_free(struct fgt_summary *summary)
 		return;
 	free(summary->functions);
 	free(summary->threads);
+	free(summary->groups);
 	fgt_summary_waits_free(summary->waits);
 	free(summary);
 }

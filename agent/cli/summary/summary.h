@@ -5,14 +5,15 @@
  *
  * Runs in the main thread. AS-Unsafe
  */
-#ifndef FGT_AGENT_CLI_OUTPUT_SUMMARY_H
-#define FGT_AGENT_CLI_OUTPUT_SUMMARY_H
+#ifndef FGT_AGENT_CLI_SUMMARY_SUMMARY_H
+#define FGT_AGENT_CLI_SUMMARY_SUMMARY_H
 
 #include <stdint.h>
 #include <stdio.h>
 
-#include "agent/cli/output/summary_names.h"
-#include "agent/cli/output/summary_waits.h"
+#include "agent/cli/summary/summary_groups.h"
+#include "agent/cli/summary/summary_names.h"
+#include "agent/cli/summary/summary_waits.h"
 #include "ringbuf/base/owner.h"
 #include "ringbuf/slice/slice.h"
 #include "upload/deliver/dispatch.h"
@@ -54,8 +55,10 @@ struct fgt_summary {
 	double covered_s;
 	struct fgt_summary_function *functions; /* by self, total, name */
 	uint32_t function_count; /* all that were running */
-	struct fgt_summary_thread *threads; /* by running, then tid */
+	struct fgt_summary_thread *threads; /* by running, name, tid */
 	uint32_t thread_count;
+	struct fgt_summary_group *groups;
+	uint32_t group_count;
 	struct fgt_summary_waits *waits;
 	struct fgt_nameless nameless;
 };
@@ -114,9 +117,9 @@ int fgt_summary_print_json(const struct fgt_ring_slice *slice,
 			   const struct fgt_summary_fate *fate, FILE *file);
 
 /*
- * Text from outside: control characters and what is not UTF-8 become '?', more
- * than so many characters are cut, with "..." at the end. Returns the
- * characters printed.
+ * Text from outside: control characters and what is not UTF-8 become '?'. On a
+ * terminal more than so many characters are cut, with "..." at the end. Returns
+ * the characters printed.
  */
 size_t fgt_print_text(FILE *file, const char *text, size_t columns);
 /* The same, filled up with blanks. */

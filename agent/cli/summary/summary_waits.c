@@ -3,13 +3,13 @@
  * Sums blocked samples by what threads waited for, and prints the sums: names
  * in them come from outside, and must not move the cursor.
  */
-#include "agent/cli/output/summary_waits.h"
+#include "agent/cli/summary/summary_waits.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 
-#include "agent/cli/output/summary.h"
+#include "agent/cli/summary/summary.h"
 #include "ringbuf/base/array.h"
 #include "ringbuf/slice/pace.h"
 #include "upload/why/group.h"
@@ -46,9 +46,16 @@ static int find_row(struct wait_tally *tally, uint32_t thread, uint32_t doing,
 				      tally->thread_capacity);
 	if (r < 0)
 		return r;
-	waits->rows[known] = (struct fgt_wait_row){ .group = group,
-						    .doing = doing,
-						    .thread = thread };
+	waits->rows[known] = (struct fgt_wait_row){
+		.group = group,
+		.doing = doing,
+		.thread = thread,
+		.name = fgt_slice_string(waits->slice,
+					 waits->slice->threads[thread].name),
+		.function = fgt_slice_string(
+			waits->slice,
+			waits->doings->doings[doing].place.function),
+	};
 	tally->last_threads[known] = 0;
 	waits->row_count = known + 1;
 	return 0;
@@ -109,10 +116,14 @@ static int count_run(struct wait_tally *tally, uint32_t thread, uint32_t number)
 static int by_samples(const void *left, const void *right)
 {
 	const struct fgt_wait_row *a = left, *b = right;
+	int order;
 
 	if (a->samples != b->samples)
 		return a->samples < b->samples ? 1 : -1;
-	return (a->doing > b->doing) - (a->doing < b->doing);
+	order = strcmp(a->name, b->name);
+	if (!order)
+		order = strcmp(a->function, b->function);
+	return order ? order : (a->doing > b->doing) - (a->doing < b->doing);
 }
 
 static int count_all(struct wait_tally *tally)

@@ -3,12 +3,12 @@
  * Which functions of a slice have no names, and what would give them names.
  * Pure, except for what it prints.
  */
-#include "agent/cli/output/summary_names.h"
+#include "agent/cli/summary/summary_names.h"
 
 #include <errno.h>
 #include <string.h>
 
-#include "agent/cli/output/summary.h"
+#include "agent/cli/summary/summary.h"
 #include "ringbuf/base/array.h"
 #include "ringbuf/slice/pace.h"
 #include "upload/why/place.h"

@@ -3,12 +3,13 @@
  * Prints what a slice holds. Names in it come from outside: none of them may
  * move the cursor, forge a line or break the JSON.
  */
-#include "agent/cli/output/summary.h"
+#include "agent/cli/summary/summary.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "agent/cli/complaint.h"
 #include "ringbuf/base/json.h"
@@ -51,8 +52,10 @@ static size_t count_characters(const char *text, size_t len)
 size_t fgt_print_text(FILE *file, const char *text, size_t columns)
 {
 	size_t len = strlen(text), count = count_characters(text, len), at = 0;
-	size_t shown = count > columns ? columns - 3 : count;
+	size_t shown = count;
 
+	if (count > columns && isatty(fileno(file)))
+		shown = columns - 3;
 	for (size_t i = 0; i < shown; i++) {
 		size_t part = printable_len(text + at, len - at);
 		size_t skipped = fgt_utf8_len(text + at, len - at);
@@ -73,7 +76,8 @@ void fgt_print_padded(FILE *file, const char *text, size_t columns)
 {
 	size_t printed = fgt_print_text(file, text, columns);
 
-	fprintf(file, "%*s", (int)(columns - printed), "");
+	if (printed < columns)
+		fprintf(file, "%*s", (int)(columns - printed), "");
 }
 
 const char *fgt_brief_text(uint64_t threads, uint64_t cpu_ns, char *text)
@@ -236,6 +240,9 @@ void fgt_summary_print_tables(const struct fgt_summary *summary, uint32_t top,
 		fgt_summary_waits_print(summary->waits, top, file);
 		fputc('\n', file);
 	}
+	if (top || threads)
+		fgt_summary_groups_print(summary->groups, summary->group_count,
+					 file);
 	if (threads)
 		print_threads(summary, threads, file);
 }
@@ -392,6 +399,7 @@ int fgt_summary_print_json(const struct fgt_ring_slice *slice,
 	put_slice(slice, summary, &json);
 	put_functions(summary, top, &json);
 	put_threads(summary, &json);
+	fgt_summary_groups_put(summary->groups, summary->group_count, &json);
 	fgt_summary_waits_put(summary->waits, top, &json);
 	put_fate(fate, &json);
 	fgt_json_end_object(&json);
