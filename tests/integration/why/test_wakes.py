@@ -3,6 +3,7 @@
 test_wakes.py BUILD"""
 import bisect
 import collections
+import json
 import os
 import subprocess
 import sys
@@ -70,6 +71,27 @@ def check_stacks(found):
        (right, len(stacks), collections.Counter(map(tuple, stacks)).most_common(3)))
 
 
+def check_arrows(bench, path, found):
+    """Each wake-up by a thread of the slice is an arrow of the Chrome trace."""
+    trace = bench.path("wakes.trace.json")
+    bench.run("convert", path, "-q", "-o", trace)
+    with open(trace) as file:
+        events = json.load(file)["traceEvents"]
+    ends = {phase: {event["id"]: event["tid"] for event in events
+                    if event["ph"] == phase and event.get("cat") == "wake"}
+            for phase in "sf"}
+    tids = {thread[0] for thread in found.threads}
+    pairs = collections.Counter(
+        (found.wakers[waker][1], found.threads[thread][0])
+        for thread, ns, waker, _ in found.wakes
+        if found.wakers[waker][3] == TASK and ns >= found.ticks[0][0] and
+        found.wakers[waker][1] in tids)
+    drawn = collections.Counter((tid, ends["f"].get(number))
+                                for number, tid in ends["s"].items())
+    ok("arrows lead from wakers to the woken", drawn == pairs and drawn,
+       (drawn - pairs, pairs - drawn))
+
+
 def main():
     bench = Bench(sys.argv[1])
     try:
@@ -87,6 +109,7 @@ def main():
         else:
             check(found, child.stdout)
             check_stacks(found)
+            check_arrows(bench, path, found)
     finally:
         bench.close()
     checks.finish()

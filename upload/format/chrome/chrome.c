@@ -19,6 +19,7 @@ struct chrome {
 	enum fgt_state_frames state_frames;
 	struct fgt_json json;
 	uint64_t pid, tid; /* of the track that is being written */
+	uint32_t arrows_left_out;
 };
 
 /* The name, unless speedscope would read the file as a DevTools profile. */
@@ -196,6 +197,8 @@ static void put_other_data(struct chrome *chrome)
 	put_count(json, "missed_ticks", slice->missed_ticks);
 	put_count(json, "evicted_ticks", slice->evicted_ticks);
 	put_count(json, "lapped_ticks", slice->lapped_ticks);
+	if (chrome->arrows_left_out)
+		put_count(json, "arrows_left_out", chrome->arrows_left_out);
 	put_notes(chrome);
 	fgt_json_end_object(json);
 }
@@ -212,6 +215,9 @@ static int write_document(struct chrome *chrome)
 	for (uint32_t i = 0; i < chrome->slice->thread_count; i++)
 		put_thread(chrome, i);
 	r = fgt_chrome_runs_put(chrome->slice, chrome->state_frames, json);
+	if (r == 0)
+		r = fgt_chrome_wakes_put(chrome->slice, json,
+					 &chrome->arrows_left_out);
 	if (r == 0)
 		r = fgt_chrome_tasks_put(
 			chrome->slice,

@@ -38,6 +38,15 @@ int fgt_chrome_runs_put(const struct fgt_ring_slice *slice,
 			struct fgt_json *json);
 
 /*
+ * Events for "traceEvents": arrows to threads from those that woke them.
+ * ret_left_out: how many there are beyond what a trace has. -ENOMEM.
+ *
+ * MT-Safe | AS-Unsafe
+ */
+int fgt_chrome_wakes_put(const struct fgt_ring_slice *slice,
+			 struct fgt_json *json, uint32_t *ret_left_out);
+
+/*
  * Events for "traceEvents": tasks with their spans on tracks of a separate
  * process, arrows from task to child task, marks on their threads, counters on
  * the process pid. Times count from the slice's first tick. -ENOMEM.

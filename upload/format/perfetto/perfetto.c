@@ -371,6 +371,8 @@ static int write_trace(struct fgt_perfetto *trace)
 	if (!r)
 		r = fgt_perfetto_put_tasks(trace);
 	if (!r)
+		r = fgt_perfetto_put_wakes(trace);
+	if (!r)
 		r = trace->error;
 	return r ? r : fgt_perfetto_bundle_finish(&trace->bundle, &trace->out);
 }

@@ -169,5 +169,7 @@ int fgt_perfetto_put_samples(struct fgt_perfetto *trace);
 /* Tasks with their spans, arrows from task to child task, marks and counters.
  * -ENOMEM. */
 int fgt_perfetto_put_tasks(struct fgt_perfetto *trace);
+/* Arrows between threads that wake each other. -ENOMEM. */
+int fgt_perfetto_put_wakes(struct fgt_perfetto *trace);
 
 #endif
