@@ -288,6 +288,31 @@ static void threads_that_look_alike_share_samples(void **state)
 	fgt_ring_slice_free(slice);
 }
 
+static void blocked_samples_are_labelled_by_lock_and_holder(void **state)
+{
+	struct fgt_ring_slice *slice = fixture_new(20);
+	uint32_t holder = fixture_thread(slice, 10, "maint");
+	uint32_t waiter = fixture_thread(slice, 20, "worker");
+	uint32_t stack = fixture_stack(slice, "main;work");
+	const struct fgt_format_options options = { .state_frames = 0 };
+	struct fixture_buffer buffer;
+	struct fgt_slice_wait *wait;
+
+	(void)state;
+	fixture_run(slice, holder, 0, 20, stack, FGT_STATE_RUNNING);
+	fixture_run(slice, waiter, 0, 20, stack, FIXTURE_FUTEX);
+	wait = fixture_wait(slice, FGT_WAIT_MUTEX, 10, "");
+	assert_int_equal(
+		fgt_strings_intern(&slice->strings, "g_lock", 6, &wait->object),
+		0);
+	buffer = pprof_text_with(slice, &options);
+	assert_int_equal(fixture_count(buffer.bytes, "held_by"), 1);
+	assert_int_equal(fixture_count(buffer.bytes, "\"g_lock\""), 1);
+	assert_int_equal(fixture_count(buffer.bytes, "\"mutex\""), 1);
+	fixture_buffer_done(&buffer);
+	fgt_ring_slice_free(slice);
+}
+
 static void slice_without_runs_has_no_samples(void **state)
 {
 	struct fgt_ring_slice *slice = fixture_new(3);
@@ -312,6 +337,8 @@ int main(void)
 		cmocka_unit_test(hostile_times_stay_in_range),
 		cmocka_unit_test(samples_of_a_transaction_have_its_ids),
 		cmocka_unit_test(threads_that_look_alike_share_samples),
+		cmocka_unit_test(
+			blocked_samples_are_labelled_by_lock_and_holder),
 		cmocka_unit_test(slice_without_runs_has_no_samples),
 	};
 

@@ -78,7 +78,7 @@ static void put_sample(struct fgt_pprof *pprof, const struct fgt_sample *sample)
 	fgt_protobuf_put_packed(&pprof->out,
 				wall_ns(pprof->slice, sample->periods));
 	fgt_protobuf_end(&pprof->out);
-	fgt_pprof_put_labels(pprof, state, sample->link);
+	fgt_pprof_put_labels(pprof, state, sample);
 	fgt_protobuf_end(&pprof->out);
 }
 
@@ -373,6 +373,7 @@ int fgt_pprof_write(const struct fgt_ring_slice *slice,
 				   .state_frames = options->state_frames };
 	int r;
 
+	fgt_pprof_find_waits(&pprof);
 	r = fgt_gzip_new(sink, &gzip);
 	if (!r)
 		r = write_profile(&pprof, options->facts, fgt_gzip_sink(gzip));

@@ -64,8 +64,68 @@ static void put_process(struct fgt_pprof *pprof)
 		put_label(pprof, "pid", NULL, (uint64_t)of.pid);
 }
 
+/* Runs of a state that shows its reason have that reason. */
+void fgt_pprof_find_waits(struct fgt_pprof *pprof)
+{
+	const struct fgt_ring_slice *slice = pprof->slice;
+	bool is_mixed[FGT_STATE_MAX + 1] = { false };
+
+	for (uint32_t i = 0; i < slice->run_count; i++) {
+		const struct fgt_run *run = &slice->runs[i];
+		uint32_t *wait = &pprof->waits[run->state];
+
+		if (!run->wait)
+			continue;
+		is_mixed[run->state] |=
+			*wait && slice->waits[*wait - 1].kind !=
+					 slice->waits[run->wait - 1].kind;
+		*wait = run->wait;
+	}
+	for (uint32_t state = 0; state <= FGT_STATE_MAX; state++)
+		if (is_mixed[state])
+			pprof->waits[state] = 0;
+}
+
+/* What the thread waits for, as far as the name of its state has it. */
+static void put_wait(struct fgt_pprof *pprof, uint32_t state)
+{
+	const struct fgt_ring_slice *slice = pprof->slice;
+	const struct fgt_slice_wait *wait;
+	const char *object, *text;
+	uint32_t owner;
+
+	if (!pprof->waits[state])
+		return;
+	wait = &slice->waits[pprof->waits[state] - 1];
+	object = fgt_slice_string(slice, wait->object);
+	text = fgt_slice_string(slice, wait->text);
+	put_label(pprof, "wait", fgt_wait_kind_name(wait->kind), 0);
+	owner = fgt_slice_find_thread(slice, wait->owner_tid);
+	switch ((enum fgt_wait_kind)wait->kind) {
+	case FGT_WAIT_MUTEX:
+	case FGT_WAIT_RWLOCK:
+	case FGT_WAIT_PI_LOCK:
+		if (*object)
+			put_label(pprof, "lock", object, 0);
+		if (owner < slice->thread_count)
+			put_label(pprof, "held_by",
+				  fgt_slice_string(slice,
+						   slice->threads[owner].name),
+				  0);
+		break;
+	case FGT_WAIT_DESCRIPTOR:
+		/* A number is not that of all samples. */
+		if (*object || *text == '/')
+			put_label(pprof, "descriptor", *object ? object : text,
+				  0);
+		break;
+	default:
+		break;
+	}
+}
+
 void fgt_pprof_put_labels(struct fgt_pprof *pprof, struct fgt_level state,
-			  uint32_t link)
+			  const struct fgt_sample *sample)
 {
 	const struct fgt_slice_thread *thread =
 		&pprof->slice->threads[pprof->samples.thread];
@@ -78,5 +138,6 @@ void fgt_pprof_put_labels(struct fgt_pprof *pprof, struct fgt_level state,
 		put_label(pprof, "thread_id", NULL, (uint64_t)thread->tid);
 	put_label(pprof, "state", fgt_level_name(pprof->slice, state, buffer),
 		  0);
-	put_link(pprof, link);
+	put_wait(pprof, sample->state);
+	put_link(pprof, sample->link);
 }

@@ -64,6 +64,9 @@ struct fgt_pprof {
 	struct fgt_strings strings;
 	int error; /* of adding to them: -ENOMEM; sticks */
 	struct fgt_thread_samples samples;
+	/* By state: a wait of its runs, index into waits + 1; 0: there is none,
+	 * or they are of several kinds. */
+	uint32_t waits[FGT_STATE_MAX + 1];
 };
 
 /* Adds a text to the string table. */
@@ -71,8 +74,12 @@ uint32_t fgt_pprof_string(struct fgt_pprof *pprof, const char *text);
 void fgt_pprof_put_string(struct fgt_pprof *pprof, uint32_t field,
 			  const char *text);
 
-/* The labels of a sample of the present thread, in its open message. */
+/* Fills waits, for the labels. */
+void fgt_pprof_find_waits(struct fgt_pprof *pprof);
+
+/* The labels of a sample of the present thread, in its open message. state: as
+ * a level. */
 void fgt_pprof_put_labels(struct fgt_pprof *pprof, struct fgt_level state,
-			  uint32_t link);
+			  const struct fgt_sample *sample);
 
 #endif
