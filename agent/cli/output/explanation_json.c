@@ -6,6 +6,7 @@
 
 #include "agent/cli/complaint.h"
 #include "ringbuf/base/json.h"
+#include "ringbuf/slice/processes.h"
 #include "upload/why/words.h"
 
 #define STACK_MAX 64u
@@ -39,6 +40,8 @@ static void put_thread(const struct explained_json *answer, const char *key,
 
 	fgt_json_begin_object(answer->json, key);
 	fgt_json_put_int(answer->json, "tid", thread->tid);
+	fgt_json_put_int(answer->json, "pid",
+			 fgt_slice_process(answer->slice, thread->process).pid);
 	put_name(answer, "name", thread->name);
 	fgt_json_end_object(answer->json);
 }

@@ -10,6 +10,7 @@
 #include "agent/cli/complaint.h"
 #include "agent/cli/summary/summary.h"
 #include "ringbuf/base/json.h"
+#include "ringbuf/slice/processes.h"
 #include "upload/why/words.h"
 
 #define LINE_COLUMNS 400
@@ -222,6 +223,8 @@ static void put_group(struct fgt_json *json, const struct fgt_moment *moment,
 
 		fgt_json_begin_object(json, NULL);
 		fgt_json_put_int(json, "tid", thread->tid);
+		fgt_json_put_int(json, "pid",
+				 fgt_slice_process(slice, thread->process).pid);
 		fgt_json_put_string(json, "name",
 				    fgt_slice_string(slice, thread->name));
 		fgt_json_end_object(json);
