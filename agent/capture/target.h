@@ -35,6 +35,9 @@ struct fgt_target_status {
 	/* Of threads that ended before a tick knew them; see
 	 * fgt_who_ran.read_brief. */
 	uint64_t brief_threads, brief_cpu_ns;
+	/* Child processes that ended while they were not sampled; counted where
+	 * the source reports ends. */
+	uint64_t unsampled_children;
 	const char *who_ran; /* provider: "bpf", "schedstat", "clock" */
 	const char *running; /* source: "perf-cpu", "perf-thread", "ptrace",
 			     * "signal", "cpu-time" */

@@ -132,6 +132,10 @@ void fgt_tick_task(struct fgt_sampled *sampled, uint32_t type,
 {
 	struct fgt_thread *thread;
 
+	if (task->pid != sampled->look.process.pid) {
+		sampled->status.unsampled_children++;
+		return;
+	}
 	switch (type) {
 	case PERF_RECORD_FORK:
 	case PERF_RECORD_EXIT:

@@ -228,7 +228,7 @@ int fgt_perf_task_parse(const struct perf_event_header *header,
 	task.pid = take_id(&record);
 	if (header->type == PERF_RECORD_FORK ||
 	    header->type == PERF_RECORD_EXIT)
-		take_id(&record); /* parent */
+		task.parent_pid = take_id(&record);
 	task.tid = take_id(&record);
 	if (record.is_short)
 		return -EBADMSG;

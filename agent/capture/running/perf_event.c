@@ -144,8 +144,11 @@ static void take_task(const struct fgt_running_handler *handler,
 {
 	struct fgt_running_task task;
 
-	if (fgt_perf_task_parse(header, &task) == 0 &&
-	    handler->is_wanted(handler->context, task.pid))
+	if (fgt_perf_task_parse(header, &task) < 0)
+		return;
+	if (handler->is_wanted(handler->context, task.pid) ||
+	    (header->type == PERF_RECORD_EXIT && task.tid == task.pid &&
+	     handler->is_wanted(handler->context, task.parent_pid)))
 		handler->task(handler->context, header->type, &task);
 }
 

@@ -46,6 +46,7 @@ struct fgt_running_sample {
 /* What births, deaths, new names and new mappings have in common. */
 struct fgt_running_task {
 	int32_t pid, tid;
+	int32_t parent_pid; /* of a FORK or EXIT record; else 0 */
 	bool is_exec; /* of a COMM record */
 };
 
@@ -53,7 +54,8 @@ struct fgt_running_task {
 struct fgt_running_handler {
 	bool (*is_wanted)(void *context, int32_t pid);
 	void (*sample)(void *context, const struct fgt_running_sample *sample);
-	/* type: PERF_RECORD_FORK, _EXIT, _COMM, _MMAP2; only of wanted pids */
+	/* type: PERF_RECORD_FORK, _EXIT, _COMM, _MMAP2; only of wanted pids, and
+	 * the end of a process that is not wanted, but has a wanted parent */
 	void (*task)(void *context, uint32_t type,
 		     const struct fgt_running_task *task);
 	void (*lost)(void *context); /* records were dropped */

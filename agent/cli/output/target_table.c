@@ -110,6 +110,24 @@ static void print_brief(const struct fgt_message *target)
 				  number(target, "brief_cpu_ns"), note));
 }
 
+/* A second may pass before a child is found. */
+static void print_children(const struct fgt_message *target)
+{
+	uint64_t count = number(target, "unsampled_children");
+	char note[160];
+
+	if (!count)
+		return;
+	snprintf(note, sizeof(note),
+		 "%" PRIu64 " child process%s ended without being sampled: %s",
+		 count, count == 1 ? "" : "es",
+		 truth(target, "with_children")
+			 ? "they lived for less than a second"
+			 : "attach it with --children to have those that live "
+			   "for a second or more");
+	print_note(note);
+}
+
 static void print_missed(const struct fgt_message *target)
 {
 	char note[FGT_MISSED_TEXT_MAX];
@@ -192,6 +210,7 @@ static void print_target(const struct fgt_message *target)
 	print_note(rate_note);
 	print_missed(target);
 	print_brief(target);
+	print_children(target);
 }
 
 void fgt_print_target_table(const struct fgt_message *reply)

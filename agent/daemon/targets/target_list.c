@@ -175,6 +175,8 @@ static void add_sampling(struct fgt_builder *builder,
 	fgt_builder_uint(builder, "credited_ticks", status->credited_ticks);
 	fgt_builder_uint(builder, "brief_threads", status->brief_threads);
 	fgt_builder_uint(builder, "brief_cpu_ns", status->brief_cpu_ns);
+	fgt_builder_uint(builder, "unsampled_children",
+			 status->unsampled_children);
 	fgt_builder_uint(builder, "rate_periods", status->rate_periods);
 	fgt_builder_double(builder, "effective_hz", status->effective_hz);
 	fgt_builder_double(builder, "rate_hz", status->rate_hz);

@@ -202,6 +202,20 @@ def test_children(bench, agent):
     ok("the process is asked for by its pid", pids == {shell.pid}, pids)
 
 
+def test_brief(bench, agent):
+    """Children that end before they are found are counted."""
+    shell = bench.start(["bash", "-c", "sleep 1; for i in {1..40}; do "
+                         "/bin/true; done; sleep 60"])
+    agent.must("attach", "--children", str(shell.pid))
+    time.sleep(2.5)
+    target = next(target for target in json.loads(agent.must(
+        "targets", "--json"))["targets"] if target["pid"] == shell.pid)
+    ok("children that were too brief are counted",
+       35 <= target["unsampled_children"] <= 42, target["unsampled_children"])
+    ok("targets says so", "child processes ended without being sampled" in
+       agent.must("targets"))
+
+
 def test_mistakes(agent):
     result = agent.run("slice", "--children")
     ok("--children needs a process", result.returncode == 2 and
@@ -220,6 +234,7 @@ def main():
         agent = Agent(bench, socket)
         test_postgres(bench, agent)
         test_children(bench, agent)
+        test_brief(bench, agent)
         test_mistakes(agent)
     finally:
         bench.close()
