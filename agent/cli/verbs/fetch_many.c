@@ -250,7 +250,12 @@ int fgt_fetch_slices(const struct fgt_fetch *fetch,
 		r = fgt_slice_merge(
 			(const struct fgt_ring_slice *const *)slices.items,
 			slices.count, ret_slice);
-		if (r < 0)
+		if (r == -EINVAL)
+			(void)fgt_why_set(why, r,
+					  "the targets were sampled at "
+					  "different rates: choose one with "
+					  "-p PID");
+		else if (r < 0)
 			(void)fgt_why_set(why, r, FGT_NO_MEMORY);
 	}
 	slices_done(&slices);
