@@ -146,18 +146,23 @@ static int by_change(const void *left, const void *right)
 	return (a->function > b->function) - (a->function < b->function);
 }
 
-static void average(struct fgt_diff *diff)
+/* period_ms: of the samples. */
+static void average(struct fgt_diff *diff, double period_ms)
 {
-	for (uint32_t i = 0; i < diff->count; i++)
-		for (int side = 0; side < FGT_DIFF_SIDES; side++)
-			if (diff->ticks[side])
-				diff->rows[i].average[side] =
-					(double)diff->rows[i].samples[side] /
-					(double)diff->ticks[side];
+	for (int side = 0; side < FGT_DIFF_SIDES; side++) {
+		double per = diff->instances[side]
+				     ? diff->instances[side] / period_ms
+				     : (double)diff->ticks[side];
+
+		for (uint32_t i = 0; i < diff->count && per > 0; i++)
+			diff->rows[i].average[side] =
+				(double)diff->rows[i].samples[side] / per;
+	}
 	FGT_ARRAY_SORT(diff->rows, diff->count, by_change);
 }
 
 int fgt_diff_new(struct fgt_ring_slice *before, struct fgt_ring_slice *after,
+		 const uint32_t instances[FGT_DIFF_SIDES],
 		 struct fgt_diff **ret_diff)
 {
 	FGT_AUTO(fgt_diff_free)
@@ -178,7 +183,9 @@ int fgt_diff_new(struct fgt_ring_slice *before, struct fgt_ring_slice *after,
 	free(comparison.known_rows);
 	if (r < 0)
 		return r;
-	average(diff);
+	if (instances)
+		memcpy(diff->instances, instances, sizeof(diff->instances));
+	average(diff, (double)after->period_ns / 1e6);
 	*ret_diff = FGT_TAKE(diff);
 	return 0;
 }

@@ -24,7 +24,7 @@ struct fgt_diff_row {
 	/* Ids in the diff's strings; 0: none. state has the reason. */
 	uint32_t threads, function, call, state;
 	uint64_t samples[FGT_DIFF_SIDES];
-	double average[FGT_DIFF_SIDES]; /* threads at once */
+	double average[FGT_DIFF_SIDES]; /* threads at once, or ms */
 };
 
 struct fgt_diff {
@@ -34,11 +34,14 @@ struct fgt_diff {
 	uint64_t ticks[FGT_DIFF_SIDES];
 	uint64_t from_ns[FGT_DIFF_SIDES], to_ns[FGT_DIFF_SIDES]; /* monotonic */
 	double seconds[FGT_DIFF_SIDES], threads[FGT_DIFF_SIDES];
+	/* Averages are ms of so many instances; 0: of threads at once. */
+	uint32_t instances[FGT_DIFF_SIDES];
 };
 
 /* Both slices need symbols and state names; their states get their reasons.
- * Keeps nothing of them. -ENOMEM. */
+ * Keeps nothing of them. instances: see struct fgt_diff; NULL: 0. -ENOMEM. */
 int fgt_diff_new(struct fgt_ring_slice *before, struct fgt_ring_slice *after,
+		 const uint32_t instances[FGT_DIFF_SIDES],
 		 struct fgt_diff **ret_diff);
 void fgt_diff_free(struct fgt_diff *diff);
 FGT_DEFINE_AUTO(struct fgt_diff *, fgt_diff_free);

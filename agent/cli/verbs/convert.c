@@ -8,6 +8,7 @@
 #include "agent/cli/output/export.h"
 #include "agent/cli/output/input.h"
 #include "agent/cli/range/range.h"
+#include "agent/cli/range/span_choice.h"
 #include "agent/cli/verbs/verbs.h"
 #include "ringbuf/slice/wall_clock.h"
 
@@ -17,6 +18,7 @@ static const struct fgt_option options[] = {
 	FGT_RANGE_OPTIONS,
 	{ "tid", 0, "TID", "one thread only", NULL },
 	FGT_FILTER_OPTIONS,
+	FGT_SPAN_OPTIONS,
 	FGT_EXPORT_OPTIONS,
 	FGT_EXPORT_UPLOAD_OPTIONS,
 	{ "config", 'c', "FILE",
@@ -123,11 +125,13 @@ static int run(const struct fgt_arguments *arguments)
 	FGT_AUTO(fgt_config_free) struct fgt_config *config = NULL;
 	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
 	FGT_AUTO(fgt_export_done) struct fgt_export plan = { .verb = NAME };
+	struct fgt_span_choice spans = { .span = NULL };
 	struct fgt_why why = { "" };
 	int r;
 
 	if (fgt_config_load(fgt_options_get(arguments, "config"), &config,
 			    &why) < 0 ||
+	    fgt_span_choice_read(arguments, &spans, &why) < 0 ||
 	    fgt_export_plan(arguments, config, &plan, &why) < 0)
 		return fgt_complain(NAME, FGT_EXIT_USAGE, "%s", why.text);
 	r = fgt_input_read(arguments->operands[0], &slice, &plan.input, &why);
@@ -138,6 +142,8 @@ static int run(const struct fgt_arguments *arguments)
 		return fgt_complain(NAME, FGT_EXIT_USAGE, "%s", why.text);
 	if (r == 0)
 		r = fgt_input_name(slice, config);
+	if (r == 0)
+		r = fgt_span_choice_take(&spans, plan.is_quiet, &slice, &why);
 	if (r < 0)
 		return fgt_complain_why(NAME, fgt_exit_of(r), &why);
 	return (int)fgt_export_run(&plan, slice);

@@ -12,6 +12,7 @@
 #include "agent/cli/output/input.h"
 #include "agent/cli/output/json_to.h"
 #include "agent/cli/range/range.h"
+#include "agent/cli/range/span_choice.h"
 #include "agent/cli/summary/summary.h"
 #include "agent/cli/verbs/fetch.h"
 #include "agent/cli/verbs/verbs.h"
@@ -31,6 +32,11 @@ static const struct fgt_option options[] = {
 	{ "last", 0, "D", "the last 5s, 1500ms (default: 10s)", "from to " },
 	{ "against-from", 0, "T", "begin of the time to compare with", NULL },
 	{ "against-to", 0, "T", "its end (default: --from)", NULL },
+	FGT_SPAN_OPTIONS,
+	{ "against", 0, "D|pN",
+	  "of a span: ordinary ones took no longer (default: all that are not "
+	  "slow)",
+	  NULL },
 	FGT_FETCH_TARGET_OPTIONS,
 	{ "top", 0, "N", "so many rows, 0: all (default: 20)", NULL },
 	FGT_FORM_OPTIONS,
@@ -43,6 +49,7 @@ static const struct fgt_option options[] = {
 
 struct pair {
 	struct fgt_ring_slice *before, *after;
+	uint32_t instances[FGT_DIFF_SIDES]; /* of a span; 0: of none */
 };
 
 static int cut(const struct fgt_ring_slice *slice,
@@ -110,13 +117,55 @@ static int cut_both(const struct fgt_arguments *arguments,
 	return r;
 }
 
+/* Ordinary instances of a span and slow ones; in all that there is, unless a
+ * range is given. */
+static int cut_spans(const struct fgt_arguments *arguments,
+		     const struct fgt_span_choice *spans,
+		     const struct fgt_ring_slice *slice,
+		     const struct fgt_now *now, struct pair *pair,
+		     struct fgt_why *why)
+{
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *part = NULL;
+	struct fgt_span_parts parts;
+	struct fgt_range range;
+	int r = 0;
+
+	if (fgt_options_has(arguments, "from") ||
+	    fgt_options_has(arguments, "to") ||
+	    fgt_options_has(arguments, "last")) {
+		r = fgt_range_read(arguments, now, LAST_NS, &range, why);
+		if (r == 0)
+			r = cut(slice, &range, now, "the range", &part, why);
+	}
+	if (r == 0)
+		r = fgt_span_choice_cut(spans, part ? part : slice, true, false,
+					&parts, why);
+	if (r < 0)
+		return r;
+	pair->before = parts.ordinary;
+	pair->after = parts.slow;
+	pair->instances[FGT_DIFF_BEFORE] = parts.ordinary_count;
+	pair->instances[FGT_DIFF_AFTER] = parts.slow_count;
+	return 0;
+}
+
 static int read_pair(const struct fgt_arguments *arguments, struct pair *pair,
 		     struct fgt_why *why)
 {
 	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
+	struct fgt_span_choice spans;
 	struct fgt_now now;
-	int r;
+	int r = fgt_span_choice_read(arguments, &spans, why);
 
+	if (r == 0 && spans.span && !spans.slower_than)
+		r = fgt_why_set(why, -EINVAL,
+				"--span compares slow instances with ordinary "
+				"ones: give --slower-than, 200ms or p95");
+	if (r == 0 && spans.span && arguments->operand_count == 2)
+		r = fgt_why_set(why, -EINVAL,
+				"--span is of one recording: give one file");
+	if (r < 0)
+		return r;
 	fgt_now_read(&now);
 	if (arguments->operand_count == 2) {
 		r = fgt_input_load(arguments->operands[0], &pair->before, why);
@@ -133,7 +182,10 @@ static int read_pair(const struct fgt_arguments *arguments, struct pair *pair,
 			now.wall_ns = fgt_slice_wall_ns(slice, now.mono_ns);
 		}
 	}
-	return r < 0 ? r : cut_both(arguments, slice, &now, pair, why);
+	if (r < 0)
+		return r;
+	return spans.span ? cut_spans(arguments, &spans, slice, &now, pair, why)
+			  : cut_both(arguments, slice, &now, pair, why);
 }
 
 /* ---- The answer ------------------------------------------------------------ */
@@ -165,9 +217,19 @@ static void print(const struct fgt_diff *diff, uint32_t top)
 {
 	uint32_t shown = 0, more = 0;
 
-	printf("before: %.1f s, %.1f threads; after: %.1f s, %.1f threads\n",
-	       diff->seconds[FGT_DIFF_BEFORE], diff->threads[FGT_DIFF_BEFORE],
-	       diff->seconds[FGT_DIFF_AFTER], diff->threads[FGT_DIFF_AFTER]);
+	bool is_of_instances = diff->instances[FGT_DIFF_AFTER] > 0;
+
+	if (is_of_instances)
+		printf("before: %u ordinary instances; after: %u slow ones\n",
+		       diff->instances[FGT_DIFF_BEFORE],
+		       diff->instances[FGT_DIFF_AFTER]);
+	else
+		printf("before: %.1f s, %.1f threads; after: %.1f s, %.1f "
+		       "threads\n",
+		       diff->seconds[FGT_DIFF_BEFORE],
+		       diff->threads[FGT_DIFF_BEFORE],
+		       diff->seconds[FGT_DIFF_AFTER],
+		       diff->threads[FGT_DIFF_AFTER]);
 	for (uint32_t i = 0; i < diff->count; i++) {
 		double change = fgt_diff_change(&diff->rows[i]);
 
@@ -178,8 +240,11 @@ static void print(const struct fgt_diff *diff, uint32_t top)
 			continue;
 		}
 		if (!shown++)
-			puts("  threads at once, on average\n"
-			     "  change   before    after  threads          in");
+			printf("  %s, on average\n"
+			       "  change   before    after  threads          "
+			       "in\n",
+			       is_of_instances ? "ms of an instance"
+					       : "threads at once");
 		print_row(diff, &diff->rows[i]);
 	}
 	if (!shown)
@@ -215,6 +280,9 @@ static int put(const struct fgt_diff *diff, uint32_t top, FILE *file)
 		fgt_json_put_uint(&json, "to_ns", diff->to_ns[i]);
 		fgt_json_put_double(&json, "seconds", diff->seconds[i]);
 		fgt_json_put_double(&json, "threads", diff->threads[i]);
+		if (diff->instances[i])
+			fgt_json_put_uint(&json, "instances",
+					  diff->instances[i]);
 		fgt_json_end_object(&json);
 	}
 	fgt_json_put_uint(&json, "row_count", diff->count);
@@ -232,7 +300,7 @@ static int answer(const struct fgt_arguments *arguments, struct pair *pair,
 {
 	FGT_AUTO(fgt_diff_free) struct fgt_diff *diff = NULL;
 	FGT_AUTO(fgt_file_close) FILE *json = NULL;
-	int r = fgt_diff_new(pair->before, pair->after, &diff);
+	int r = fgt_diff_new(pair->before, pair->after, pair->instances, &diff);
 
 	if (r < 0)
 		return fgt_why_set(why, r, FGT_NO_MEMORY);
@@ -256,7 +324,7 @@ static int answer(const struct fgt_arguments *arguments, struct pair *pair,
 
 static int run(const struct fgt_arguments *arguments)
 {
-	struct pair pair = { NULL, NULL };
+	struct pair pair = { .before = NULL };
 	struct fgt_why why = { "" };
 	enum fgt_form form;
 	int64_t top;
@@ -285,7 +353,8 @@ static int run(const struct fgt_arguments *arguments)
 const struct fgt_verb fgt_verb_diff = {
 	.name = "diff",
 	.synopsis = "BEFORE.fgt AFTER.fgt | [--from T --to T | --last D] "
-		    "--against-from T [--against-to T] [-p PID | -n NAME | "
+		    "--against-from T [--against-to T] | --span NAME "
+		    "--slower-than D|pN [-p PID | -n NAME | "
 		    "FILE.fgt] [--top N] [-f text|md|json]",
 	.summary = "what threads did more, and less, than before",
 	.options = options,
@@ -295,8 +364,12 @@ const struct fgt_verb fgt_verb_diff = {
 		"slices of any length\ncompare. Threads with similar names are "
 		"one row. For flame graphs write both as\n.folded "
 		"(difffolded.pl), for pprof as .pb.gz (go tool pprof "
-		"-base).\n\n" FGT_RANGE_TEXT "\nExamples:\n"
+		"-base).\nWith --span rows are ms of an instance of that span: "
+		"what slow ones did more of than\nordinary ones.\n\n" FGT_RANGE_TEXT
+		"\nExamples:\n"
 		"  fgtrace-agent diff ordinary.fgt slow.fgt\n"
 		"  fgtrace-agent diff -n shop --last 2s --against-from -20s "
-		"--against-to -10s\n",
+		"--against-to -10s\n"
+		"  fgtrace-agent diff -n shop --span checkout --slower-than "
+		"p95\n",
 };

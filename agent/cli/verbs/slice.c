@@ -9,6 +9,7 @@
 #include "agent/cli/complaint.h"
 #include "agent/cli/output/export.h"
 #include "agent/cli/range/range.h"
+#include "agent/cli/range/span_choice.h"
 #include "agent/cli/verbs/fetch.h"
 #include "agent/cli/verbs/verbs.h"
 #include "agent/protocol/builder.h"
@@ -24,6 +25,7 @@ static const struct fgt_option options[] = {
 	FGT_FETCH_TARGET_OPTIONS,
 	{ "tid", 0, "TID", "one thread only", NULL },
 	FGT_FILTER_OPTIONS,
+	FGT_SPAN_OPTIONS,
 	FGT_EXPORT_OPTIONS,
 	FGT_EXPORT_UPLOAD_OPTIONS,
 	{ "config", 'c', "FILE", "configuration (default: the daemon's)",
@@ -119,6 +121,7 @@ static int run(const struct fgt_arguments *arguments)
 	char socket_path[FGT_SOCKET_PATH_SIZE];
 	struct fgt_fetch fetch = { .socket_path = socket_path };
 	FGT_AUTO(fgt_export_done) struct fgt_export plan = { .verb = NAME };
+	struct fgt_span_choice spans = { .span = NULL };
 	struct fgt_why why = { "" };
 	struct fgt_now now;
 	enum fgt_exit status;
@@ -131,6 +134,8 @@ static int run(const struct fgt_arguments *arguments)
 	if (r == 0)
 		r = fgt_range_read(arguments, &now, LAST_NS, &fetch.range,
 				   &why);
+	if (r == 0)
+		r = fgt_span_choice_read(arguments, &spans, &why);
 	if (r < 0)
 		return fgt_complain(NAME, FGT_EXIT_USAGE, "%s", why.text);
 	status = load_config(arguments, socket_path, &config);
@@ -146,6 +151,8 @@ static int run(const struct fgt_arguments *arguments)
 		return (int)status;
 	if (r == 0)
 		r = fetch_slice(&fetch, &slice, &why);
+	if (r == 0)
+		r = fgt_span_choice_take(&spans, plan.is_quiet, &slice, &why);
 	if (r < 0)
 		return fgt_complain_why(NAME, fgt_fetch_exit(r), &why);
 	return (int)fgt_export_run(&plan, slice);

@@ -54,7 +54,7 @@ static void slices_of_any_length_compare(void **state)
 	const struct fgt_diff_row *row;
 
 	(void)state;
-	assert_int_equal(fgt_diff_new(before, after, &diff), 0);
+	assert_int_equal(fgt_diff_new(before, after, NULL, &diff), 0);
 	assert_int_equal(diff->count, 2);
 	row = find(diff, "work");
 	/* 2 threads at 10 %, then at 50 %. */
@@ -77,7 +77,7 @@ static void new_things_have_no_past(void **state)
 	FGT_AUTO(fgt_diff_free) struct fgt_diff *diff = NULL;
 
 	(void)state;
-	assert_int_equal(fgt_diff_new(before, after, &diff), 0);
+	assert_int_equal(fgt_diff_new(before, after, NULL, &diff), 0);
 	assert_int_equal(find(diff, "work")->samples[FGT_DIFF_BEFORE], 0);
 	assert_int_equal(find(diff, "work")->samples[FGT_DIFF_AFTER], 10);
 }

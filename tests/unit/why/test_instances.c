@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ten spans of one thread: nine take 20 ms, one 60 ms. */
+#include "upload/why/instances.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/ringbuf/slice_fixture.h"
+
+#define TICKS 100
+#define EACH  10 /* ticks from one span to the next */
+
+static struct fgt_ring_slice *make(void)
+{
+	struct fgt_ring_slice *slice = fixture_new(TICKS);
+	uint32_t task = fixture_task(slice, 0, "shop", 0, 0, 0);
+
+	for (int i = 0; i < 10; i++)
+		fixture_span(slice, task, 0, "checkout", 100 * i,
+			     100 * i + (i == 5 ? 60 : 20));
+	fixture_run(slice, fixture_thread(slice, slice->spans[0].tid, "main"),
+		    0, TICKS, fixture_stack(slice, "main;work"),
+		    FGT_STATE_RUNNING);
+	assert_true(fgt_slice_is_valid(slice));
+	return slice;
+}
+
+static struct fgt_instances find(const struct fgt_ring_slice *slice)
+{
+	struct fgt_instances instances;
+	struct fgt_why why;
+
+	assert_int_equal(
+		fgt_instances_find(slice, "checkout", &instances, &why), 0);
+	assert_int_equal(instances.count, 10);
+	return instances;
+}
+
+static void longest_comes_first(void **state)
+{
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = make();
+	struct fgt_instances instances = find(slice);
+
+	(void)state;
+	assert_int_equal(instances.items[0].begin_ns,
+			 FIXTURE_START_NS + 500000000);
+	assert_int_equal(fgt_instances_quantile(&instances, 50), 20000000);
+	assert_int_equal(fgt_instances_quantile(&instances, 99), 60000000);
+	assert_int_equal(fgt_instances_count_over(&instances, 20000000), 1);
+	assert_int_equal(fgt_instances_count_over(&instances, 0), 10);
+	assert_int_equal(fgt_instances_count_over(&instances, 60000000), 0);
+	fgt_instances_done(&instances);
+}
+
+static uint32_t ticks_of(const struct fgt_ring_slice *slice)
+{
+	uint32_t ticks = 0;
+
+	for (uint32_t i = 0; i < slice->run_count; i++)
+		ticks += slice->runs[i].tick_count;
+	return ticks;
+}
+
+static void part_has_the_ticks_of_its_instances(void **state)
+{
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = make();
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slow = NULL;
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *rest = NULL;
+	struct fgt_instances instances = find(slice);
+
+	(void)state;
+	assert_int_equal(fgt_instances_cut(slice, &instances, 0, 1, &slow), 0);
+	assert_true(fgt_slice_is_valid(slow));
+	assert_int_equal(ticks_of(slow), 7); /* both ends */
+	assert_int_equal(fgt_instances_cut(slice, &instances, 1, 10, &rest), 0);
+	assert_int_equal(ticks_of(rest), 9 * 3);
+	fgt_instances_done(&instances);
+}
+
+static void missing_span_is_explained(void **state)
+{
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = make();
+	struct fgt_instances instances;
+	struct fgt_why why;
+
+	(void)state;
+	assert_int_equal(fgt_instances_find(slice, "none", &instances, &why),
+			 -ENODATA);
+	assert_non_null(strstr(why.text, "there are: checkout, shop"));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(longest_comes_first),
+		cmocka_unit_test(part_has_the_ticks_of_its_instances),
+		cmocka_unit_test(missing_span_is_explained),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
