@@ -294,7 +294,7 @@ def main():
     is_short = "--short" in sys.argv
     try:
         for provider, scenario in itertools.product(
-                PROVIDERS, ["shares"] if is_short else LIMITS):
+                PROVIDERS, ["shares", "kinds"] if is_short else LIMITS):
             if scenario == "pair" and provider not in PAIR_LIMITS:
                 continue
             for variant in PROVIDERS[provider][:1 if is_short else None]:
