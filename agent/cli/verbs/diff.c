@@ -149,23 +149,29 @@ static int cut_spans(const struct fgt_arguments *arguments,
 	return 0;
 }
 
-static int read_pair(const struct fgt_arguments *arguments, struct pair *pair,
-		     struct fgt_why *why)
+static int read_spans(const struct fgt_arguments *arguments,
+		      struct fgt_span_choice *ret_spans, struct fgt_why *why)
 {
-	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
-	struct fgt_span_choice spans;
-	struct fgt_now now;
-	int r = fgt_span_choice_read(arguments, &spans, why);
+	int r = fgt_span_choice_read(arguments, ret_spans, why);
 
-	if (r == 0 && spans.span && !spans.slower_than)
+	if (r == 0 && ret_spans->span && !ret_spans->slower_than)
 		r = fgt_why_set(why, -EINVAL,
 				"--span compares slow instances with ordinary "
 				"ones: give --slower-than, 200ms or p95");
-	if (r == 0 && spans.span && arguments->operand_count == 2)
+	if (r == 0 && ret_spans->span && arguments->operand_count == 2)
 		r = fgt_why_set(why, -EINVAL,
 				"--span is of one recording: give one file");
-	if (r < 0)
-		return r;
+	return r;
+}
+
+static int read_pair(const struct fgt_arguments *arguments,
+		     const struct fgt_span_choice *spans, struct pair *pair,
+		     struct fgt_why *why)
+{
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
+	struct fgt_now now;
+	int r;
+
 	fgt_now_read(&now);
 	if (arguments->operand_count == 2) {
 		r = fgt_input_load(arguments->operands[0], &pair->before, why);
@@ -184,8 +190,8 @@ static int read_pair(const struct fgt_arguments *arguments, struct pair *pair,
 	}
 	if (r < 0)
 		return r;
-	return spans.span ? cut_spans(arguments, &spans, slice, &now, pair, why)
-			  : cut_both(arguments, slice, &now, pair, why);
+	return spans->span ? cut_spans(arguments, spans, slice, &now, pair, why)
+			   : cut_both(arguments, slice, &now, pair, why);
 }
 
 /* ---- The answer ------------------------------------------------------------ */
@@ -325,6 +331,7 @@ static int answer(const struct fgt_arguments *arguments, struct pair *pair,
 static int run(const struct fgt_arguments *arguments)
 {
 	struct pair pair = { .before = NULL };
+	struct fgt_span_choice spans = { .span = NULL };
 	struct fgt_why why = { "" };
 	enum fgt_form form;
 	int64_t top;
@@ -333,9 +340,11 @@ static int run(const struct fgt_arguments *arguments)
 
 	if (r == 0)
 		r = fgt_form_read(arguments, &form, &why);
+	if (r == 0)
+		r = read_spans(arguments, &spans, &why);
 	if (r < 0)
 		return fgt_complain(NAME, FGT_EXIT_USAGE, "%s", why.text);
-	r = read_pair(arguments, &pair, &why);
+	r = read_pair(arguments, &spans, &pair, &why);
 	if (r == 0)
 		r = answer(arguments, &pair, top ? (uint32_t)top : TOP_MAX,
 			   form, &why);

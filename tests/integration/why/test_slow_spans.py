@@ -49,7 +49,7 @@ def check_slice(bench, source, slow):
 
 
 def check_diff(bench, source, slow):
-    result = bench.run(*source, "--span", "checkout", "--slower-than", "p90",
+    result = bench.run(*source, "--span", "checkout", "--slower-than", "p95",
                        "--against", "p50", "--json")
     answer = json.loads(result.stdout)
     first = answer["rows"][0]
