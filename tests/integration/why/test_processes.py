@@ -212,7 +212,7 @@ def test_brief(bench, agent):
         "targets", "--json"))["targets"] if target["pid"] == shell.pid)
     ok("children that were too brief are counted",
        35 <= target["unsampled_children"] <= 42, target["unsampled_children"])
-    ok("targets says so", "child processes ended without being sampled" in
+    ok("targets has that", "child processes ended without being sampled" in
        agent.must("targets"))
 
 
