@@ -12,6 +12,7 @@
 #include "upload/why/words.h"
 
 #define NAMED_MAX 8u /* spans in an error */
+#define ROUNDING  1e-6 /* of a quantile's place: 0.1 % of 1000 is 1 */
 
 static uint64_t length_of(const struct fgt_instance *instance)
 {
@@ -107,7 +108,7 @@ void fgt_instances_done(struct fgt_instances *instances)
 uint64_t fgt_instances_quantile(const struct fgt_instances *instances,
 				double percent)
 {
-	double longer = (100 - percent) / 100 * instances->count;
+	double longer = (100 - percent) / 100 * instances->count + ROUNDING;
 	uint32_t at = longer <= 0 ? 0 : (uint32_t)longer;
 
 	if (at >= instances->count)

@@ -93,12 +93,27 @@ static void missing_span_is_explained(void **state)
 	assert_non_null(strstr(why.text, "there are: checkout, shop"));
 }
 
+/* 100 - 99.9 is a little less than 0.1, in doubles: one of 1000 is longer. */
+static void quantile_does_not_lose_one_to_rounding(void **state)
+{
+	struct fgt_instance items[1000];
+	struct fgt_instances instances = { items, 1000 };
+
+	(void)state;
+	for (uint32_t i = 0; i < 1000; i++)
+		items[i] = (struct fgt_instance){ .end_ns = 1000 - i };
+	assert_int_equal(fgt_instances_quantile(&instances, 99.9), 999);
+	assert_int_equal(fgt_instances_quantile(&instances, 71), 710);
+	assert_int_equal(fgt_instances_quantile(&instances, 99.95), 1000);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(longest_comes_first),
 		cmocka_unit_test(part_has_the_ticks_of_its_instances),
 		cmocka_unit_test(missing_span_is_explained),
+		cmocka_unit_test(quantile_does_not_lose_one_to_rounding),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
