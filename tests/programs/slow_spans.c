@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A program whose spans "checkout" take 20 ms; one in twenty takes 120 ms, all
- * of which it spends in another function.
+ * of which it spends in another function. The label trace_id of each is its
+ * number, from 1 on, as 32 hex digits.
  *
  * slow_spans COUNT: "ready PID" at the beginning; at the end "done SLOW", the
  * number of slow ones; then it waits for the end of its input.
@@ -45,7 +46,7 @@ int main(int argc, char **argv)
 	unsigned int count = argc == 2 ? (unsigned int)atoi(argv[1]) : 0;
 	unsigned int slow = 0;
 	uint64_t task;
-	char byte;
+	char byte, trace[33];
 
 	if (!count || fgt_start(NULL) < 0 ||
 	    fgt_task_begin("shop", 0, &task) < 0)
@@ -55,7 +56,9 @@ int main(int argc, char **argv)
 	for (unsigned int i = 1; i <= count; i++) {
 		uint64_t span;
 
+		snprintf(trace, sizeof(trace), "%032x", i);
 		fgt_span_begin("checkout", 0, &span);
+		fgt_label("trace_id", trace);
 		compute_price();
 		if (i % 20 == 0) {
 			retry_payment();

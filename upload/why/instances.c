@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "ringbuf/base/array.h"
+#include "ringbuf/slice/spans.h"
 #include "upload/why/words.h"
 
 #define NAMED_MAX 8u /* spans in an error */
@@ -29,16 +30,66 @@ static int by_length(const void *left, const void *right)
 }
 
 static void add(struct fgt_instances *instances,
-		const struct fgt_ring_slice *slice, uint64_t begin_ns,
-		uint64_t end_ns, int32_t tid)
+		const struct fgt_ring_slice *slice,
+		struct fgt_instance instance)
 {
-	uint64_t last_ns = slice->tick_ns[slice->tick_count - 1];
+	if (!instance.end_ns)
+		instance.end_ns = slice->tick_ns[slice->tick_count - 1];
+	if (instance.end_ns > instance.begin_ns)
+		instances->items[instances->count++] = instance;
+}
 
-	if (!end_ns)
-		end_ns = last_ns;
-	if (end_ns > begin_ns)
-		instances->items[instances->count++] =
-			(struct fgt_instance){ begin_ns, end_ns, tid };
+/* The label of a span alone; 0: it has none. */
+static uint32_t trace_of(const struct fgt_ring_slice *slice, uint32_t span)
+{
+	uint32_t count;
+	const struct fgt_slice_label *labels =
+		fgt_spans_labels(slice, span, &count);
+
+	for (uint32_t i = 0; i < count; i++)
+		if (!strcmp(fgt_slice_string(slice, labels[i].key), "trace_id"))
+			return labels[i].value;
+	return 0;
+}
+
+static bool is_text(const struct fgt_ring_slice *slice, uint32_t id,
+		    const char *wanted)
+{
+	return !wanted || !strcmp(fgt_slice_string(slice, id), wanted);
+}
+
+static void add_spans(struct fgt_instances *instances,
+		      const struct fgt_ring_slice *slice, const char *name,
+		      const char *trace)
+{
+	uint32_t around[FGT_SPAN_DEPTH_MAX] = { 0 }; /* traces, by depth */
+
+	for (uint32_t i = 0; i < slice->span_count; i++) {
+		const struct fgt_slice_span *span = &slice->spans[i];
+		uint32_t id = slice->label_count ? trace_of(slice, i) : 0;
+
+		if (!id && span->depth)
+			id = around[span->depth - 1];
+		around[span->depth] = id;
+		if (is_text(slice, span->name, name) &&
+		    is_text(slice, id, trace))
+			add(instances, slice,
+			    (struct fgt_instance){ span->begin_ns, span->end_ns,
+						   span->tid, id });
+	}
+}
+
+static void add_tasks(struct fgt_instances *instances,
+		      const struct fgt_ring_slice *slice, const char *name)
+{
+	for (uint32_t i = 0; i < slice->task_count; i++) {
+		const struct fgt_slice_task *task = &slice->tasks[i];
+
+		if (is_text(slice, task->name, name))
+			add(instances, slice,
+			    (struct fgt_instance){ task->begin_ns, task->end_ns,
+						   task->tid, 0 });
+	}
 }
 
 /* Of its first spans and tasks, each name once. */
@@ -69,31 +120,33 @@ static int explain(const struct fgt_ring_slice *slice, const char *name,
 			   words.text);
 }
 
+static int explain_trace(const char *name, const char *trace,
+			 struct fgt_why *why)
+{
+	return fgt_why_set(why, -ENODATA,
+			   "no span%s%.100s%s in that time has the label "
+			   "trace_id=%.64s: take a longer time, or name the "
+			   "trace as the program does",
+			   name ? " \"" : "", name ? name : "",
+			   name ? "\"" : "", trace);
+}
+
 int fgt_instances_find(const struct fgt_ring_slice *slice, const char *name,
-		       struct fgt_instances *ret_instances, struct fgt_why *why)
+		       const char *trace, struct fgt_instances *ret_instances,
+		       struct fgt_why *why)
 {
 	struct fgt_instances instances = { .count = 0 };
 
 	if (!FGT_ARRAY_NEW(instances.items,
 			   (size_t)slice->span_count + slice->task_count))
 		return fgt_why_set(why, -ENOMEM, FGT_NO_MEMORY);
-	for (uint32_t i = 0; i < slice->span_count; i++) {
-		const struct fgt_slice_span *span = &slice->spans[i];
-
-		if (!strcmp(fgt_slice_string(slice, span->name), name))
-			add(&instances, slice, span->begin_ns, span->end_ns,
-			    span->tid);
-	}
-	for (uint32_t i = 0; i < slice->task_count; i++) {
-		const struct fgt_slice_task *task = &slice->tasks[i];
-
-		if (!strcmp(fgt_slice_string(slice, task->name), name))
-			add(&instances, slice, task->begin_ns, task->end_ns,
-			    task->tid);
-	}
+	add_spans(&instances, slice, name, trace);
+	if (!trace) /* tasks have no labels */
+		add_tasks(&instances, slice, name);
 	if (!instances.count) {
 		free(instances.items);
-		return explain(slice, name, why);
+		return trace ? explain_trace(name, trace, why)
+			     : explain(slice, name, why);
 	}
 	FGT_ARRAY_SORT(instances.items, instances.count, by_length);
 	*ret_instances = instances;

@@ -14,6 +14,9 @@
 struct fgt_instance {
 	uint64_t begin_ns, end_ns; /* CLOCK_MONOTONIC */
 	int32_t tid; /* of the thread that began it */
+	/* String id: its label "trace_id", or that of the span around it; 0:
+	 * none. */
+	uint32_t trace;
 };
 
 struct fgt_instances {
@@ -21,11 +24,13 @@ struct fgt_instances {
 	uint32_t count;
 };
 
-/* name: of spans, and of tasks; what has not ended is taken as long as the slice
- * has ticks. -ENODATA: there is none, and why names those that there are;
- * -ENOMEM. */
+/*
+ * name: of spans, and of tasks; trace: the id of a trace. NULL: any, but not
+ * both. What has not ended is taken as long as the slice has ticks. -ENODATA:
+ * there is none, and why names those that there are; -ENOMEM.
+ */
 int fgt_instances_find(const struct fgt_ring_slice *slice, const char *name,
-		       struct fgt_instances *ret_instances,
+		       const char *trace, struct fgt_instances *ret_instances,
 		       struct fgt_why *why);
 void fgt_instances_done(struct fgt_instances *instances);
 

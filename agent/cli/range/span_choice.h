@@ -16,6 +16,10 @@
 	{ "span", 0, "NAME",                                                   \
 	  "the time of the spans or tasks of that name, in their threads",     \
 	  NULL },                                                              \
+		{ "trace-id", 0, "ID",                                         \
+		  "of those the ones of that trace, as the spans' label "      \
+		  "trace_id has it; without --span: all its spans",            \
+		  NULL },                                                      \
 	{                                                                      \
 		"slower-than", 0, "D|pN",                                      \
 			"of those the ones that took longer than 200ms, or "   \
@@ -23,9 +27,9 @@
 			NULL                                                   \
 	}
 
-/* Borrowed from the arguments; span NULL: no choice. */
+/* Borrowed from the arguments; neither span nor trace: no choice. */
 struct fgt_span_choice {
-	const char *span, *slower_than, *against;
+	const char *span, *trace, *slower_than, *against;
 };
 
 /* -EINVAL, with why: flags that need another one, or that no one can read. */
@@ -39,7 +43,8 @@ struct fgt_span_parts {
 };
 
 /*
- * Cuts a slice; a note on stderr, unless it is quiet, has the lengths. Without
+ * Cuts a slice; notes on stderr, unless it is quiet, have the lengths, and the
+ * slowest ones with their begin and trace. Without
  * --slower-than all are slow. with_ordinary: their part, too. -ENODATA, with
  * why: no such span, none that slow or ordinary, or no tick in it; -ENOMEM.
  */

@@ -153,12 +153,13 @@ static int read_spans(const struct fgt_arguments *arguments,
 		      struct fgt_span_choice *ret_spans, struct fgt_why *why)
 {
 	int r = fgt_span_choice_read(arguments, ret_spans, why);
+	bool is_chosen = ret_spans->span || ret_spans->trace;
 
-	if (r == 0 && ret_spans->span && !ret_spans->slower_than)
+	if (r == 0 && is_chosen && !ret_spans->slower_than)
 		r = fgt_why_set(why, -EINVAL,
 				"--span compares slow instances with ordinary "
 				"ones: give --slower-than, 200ms or p95");
-	if (r == 0 && ret_spans->span && arguments->operand_count == 2)
+	if (r == 0 && is_chosen && arguments->operand_count == 2)
 		r = fgt_why_set(why, -EINVAL,
 				"--span is of one recording: give one file");
 	return r;
@@ -190,8 +191,9 @@ static int read_pair(const struct fgt_arguments *arguments,
 	}
 	if (r < 0)
 		return r;
-	return spans->span ? cut_spans(arguments, spans, slice, &now, pair, why)
-			   : cut_both(arguments, slice, &now, pair, why);
+	if (spans->slower_than)
+		return cut_spans(arguments, spans, slice, &now, pair, why);
+	return cut_both(arguments, slice, &now, pair, why);
 }
 
 /* ---- The answer ------------------------------------------------------------ */

@@ -13,6 +13,7 @@
 #include "agent/cli/range/range.h"
 #include "agent/cli/verbs/fetch.h"
 #include "agent/cli/verbs/verbs.h"
+#include "upload/why/instances.h"
 
 #define LAST_NS 1000000000ull
 #define NAME	fgt_verb_why.name
@@ -28,6 +29,9 @@ static const struct fgt_option options[] = {
 	  "the longest span or task of that name (in the range, if given); its "
 	  "thread",
 	  "tid last " },
+	{ "transaction", 0, "ID",
+	  "the same of the spans of that trace (their label trace_id)",
+	  "tid last " },
 	FGT_FORM_OPTIONS,
 	FGT_JSON_TO_OPTION,
 	{ "socket", 0, "PATH", "the daemon's control socket", NULL },
@@ -40,7 +44,7 @@ struct question {
 	struct fgt_now now;
 	uint64_t from_ns, to_ns;
 	int32_t tid; /* 0: any */
-	const char *span; /* NULL: none */
+	const char *span, *trace; /* NULL: none */
 	enum fgt_form form;
 	FILE *json; /* also there; NULL: not */
 };
@@ -49,7 +53,8 @@ struct question {
 static int read_range(const struct fgt_ring_slice *slice,
 		      struct question *question, struct fgt_why *why)
 {
-	bool is_open = question->span && !question->range.has_from;
+	bool is_open = (question->span || question->trace) &&
+		       !question->range.has_from;
 	int r = fgt_range_to_mono(&question->range, slice, &question->now,
 				  &question->from_ns, &question->to_ns, why);
 
@@ -58,41 +63,36 @@ static int read_range(const struct fgt_ring_slice *slice,
 	return r;
 }
 
-/* The longest span or task of that name that began in the range. */
+/* The longest span or task of that name, or trace, that began in the range. */
 static int find_span(const struct fgt_ring_slice *slice,
 		     struct question *question, struct fgt_why *why)
 {
-	uint64_t from_ns = 0, longest_ns = 0;
 	uint64_t last_ns = slice->tick_ns[slice->tick_count - 1];
+	const struct fgt_instance *longest = NULL;
+	struct fgt_instances instances;
+	int r = fgt_instances_find(slice, question->span, question->trace,
+				   &instances, why);
 
-#define LOOK(table, count)                                                     \
-	for (uint32_t i = 0; i < slice->count; i++) {                          \
-		uint64_t begin_ns = slice->table[i].begin_ns;                  \
-		uint64_t end_ns = slice->table[i].end_ns;                      \
-		if (!end_ns || end_ns > last_ns)                               \
-			end_ns = last_ns;                                      \
-		if (strcmp(question->span,                                     \
-			   fgt_slice_string(slice, slice->table[i].name)) ||   \
-		    begin_ns < question->from_ns ||                            \
-		    begin_ns > question->to_ns || end_ns <= begin_ns ||        \
-		    end_ns - begin_ns <= longest_ns)                           \
-			continue;                                              \
-		from_ns = begin_ns;                                            \
-		longest_ns = end_ns - begin_ns;                                \
-		question->tid = slice->table[i].tid;                           \
+	if (r < 0)
+		return r;
+	for (uint32_t i = 0; i < instances.count && !longest; i++)
+		if (instances.items[i].begin_ns >= question->from_ns &&
+		    instances.items[i].begin_ns <= question->to_ns &&
+		    instances.items[i].begin_ns < last_ns)
+			longest = &instances.items[i];
+	if (longest) {
+		question->from_ns = longest->begin_ns;
+		question->to_ns = longest->end_ns > last_ns ? last_ns
+							    : longest->end_ns;
+		question->tid = longest->tid;
+	} else {
+		r = fgt_why_set(why, -ENODATA,
+				"no data in range: none of %u spans of that "
+				"name or trace began in it; take a longer one",
+				instances.count);
 	}
-	LOOK(spans, span_count)
-	LOOK(tasks, task_count)
-#undef LOOK
-	if (!longest_ns)
-		return fgt_why_set(why, -ENODATA,
-				   "no data in range: no span or task \"%s\" "
-				   "began in it; slice -o x.trace.json shows "
-				   "those that did",
-				   question->span);
-	question->from_ns = from_ns;
-	question->to_ns = from_ns + longest_ns;
-	return 0;
+	fgt_instances_done(&instances);
+	return r;
 }
 
 static int explain_error(int r, const struct question *question,
@@ -166,6 +166,7 @@ static int read_question(const struct fgt_arguments *arguments,
 		return r;
 	ret_question->tid = (int32_t)tid;
 	ret_question->span = fgt_options_get(arguments, "span");
+	ret_question->trace = fgt_options_get(arguments, "transaction");
 	return 0;
 }
 
@@ -196,7 +197,8 @@ static int run(const struct fgt_arguments *arguments)
 	}
 	if (read_range(slice, &question, &why) < 0)
 		return fgt_complain(NAME, FGT_EXIT_USAGE, "%s", why.text);
-	r = question.span ? find_span(slice, &question, &why) : 0;
+	r = question.span || question.trace ? find_span(slice, &question, &why)
+					    : 0;
 	if (r == 0)
 		r = fgt_json_to_open(arguments, &json, &why);
 	question.json = json;
@@ -211,7 +213,7 @@ const struct fgt_verb fgt_verb_why = {
 	.name = "why",
 	.synopsis =
 		"[--from T --to T | --last D] [-p PID | -n NAME | FILE.fgt] "
-		"[--tid TID | --span NAME] [-f text|md|json]",
+		"[--tid TID | --span NAME | --transaction ID] [-f text|md|json]",
 	.summary = "what was different in a past time, and what caused it",
 	.options = options,
 	.operands_max = 1,

@@ -35,7 +35,8 @@ static struct fgt_instances find(const struct fgt_ring_slice *slice)
 	struct fgt_why why;
 
 	assert_int_equal(
-		fgt_instances_find(slice, "checkout", &instances, &why), 0);
+		fgt_instances_find(slice, "checkout", NULL, &instances, &why),
+		0);
 	assert_int_equal(instances.count, 10);
 	return instances;
 }
@@ -88,8 +89,9 @@ static void missing_span_is_explained(void **state)
 	struct fgt_why why;
 
 	(void)state;
-	assert_int_equal(fgt_instances_find(slice, "none", &instances, &why),
-			 -ENODATA);
+	assert_int_equal(
+		fgt_instances_find(slice, "none", NULL, &instances, &why),
+		-ENODATA);
 	assert_non_null(strstr(why.text, "there are: checkout, shop"));
 }
 
@@ -107,6 +109,40 @@ static void quantile_does_not_lose_one_to_rounding(void **state)
 	assert_int_equal(fgt_instances_quantile(&instances, 99.95), 1000);
 }
 
+/* A query inside a request of a trace, between requests of none. */
+static void spans_inherit_their_trace(void **state)
+{
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *slice = fixture_new(TICKS);
+	uint32_t task = fixture_task(slice, 0, "shop", 0, 0, 0), span;
+	struct fgt_instances instances;
+	struct fgt_why why;
+
+	(void)state;
+	fixture_span(slice, task, 0, "request", 0, 90);
+	span = fixture_span(slice, task, 0, "request", 100, 160);
+	fixture_label(slice, span, "trace_id", "aa");
+	fixture_span(slice, task, 1, "query", 110, 140);
+	fixture_span(slice, task, 0, "request", 200, 300);
+	assert_int_equal(
+		fgt_instances_find(slice, NULL, "aa", &instances, &why), 0);
+	assert_int_equal(instances.count, 2);
+	assert_string_equal(fgt_slice_string(slice, instances.items[1].trace),
+			    "aa");
+	assert_int_equal(instances.items[1].begin_ns,
+			 FIXTURE_START_NS + 110000000);
+	fgt_instances_done(&instances);
+	assert_int_equal(
+		fgt_instances_find(slice, "request", "aa", &instances, &why),
+		0);
+	assert_int_equal(instances.count, 1);
+	fgt_instances_done(&instances);
+	assert_int_equal(
+		fgt_instances_find(slice, NULL, "bb", &instances, &why),
+		-ENODATA);
+	assert_non_null(strstr(why.text, "trace_id=bb"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -114,6 +150,7 @@ int main(void)
 		cmocka_unit_test(part_has_the_ticks_of_its_instances),
 		cmocka_unit_test(missing_span_is_explained),
 		cmocka_unit_test(quantile_does_not_lose_one_to_rounding),
+		cmocka_unit_test(spans_inherit_their_trace),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
