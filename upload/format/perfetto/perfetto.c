@@ -369,11 +369,13 @@ static int write_trace(struct fgt_perfetto *trace)
 	put_facts(trace);
 	r = fgt_perfetto_put_samples(trace);
 	if (!r)
+		r = fgt_perfetto_begin_wakes(trace);
+	if (!r)
 		r = fgt_perfetto_put_tasks(trace);
-	if (!r)
-		r = fgt_perfetto_put_wakes(trace);
-	if (!r)
+	if (!r) {
+		fgt_perfetto_put_wakes(trace, UINT64_MAX);
 		r = trace->error;
+	}
 	return r ? r : fgt_perfetto_bundle_finish(&trace->bundle, &trace->out);
 }
 
@@ -399,6 +401,7 @@ int fgt_perfetto_write(const struct fgt_ring_slice *slice,
 	fgt_id_map_done(&trace.functions);
 	fgt_id_map_done(&trace.source_paths);
 	free(trace.frame_keys);
+	fgt_arrows_done(&trace.arrows);
 	fgt_protobuf_done(&trace.out);
 	fgt_perfetto_bundle_done(&trace.bundle);
 	return r;

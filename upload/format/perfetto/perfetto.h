@@ -10,6 +10,7 @@
 #define FGT_UPLOAD_FORMAT_PERFETTO_PERFETTO_H
 
 #include "ringbuf/base/id_map.h"
+#include "upload/format/parts/arrows.h"
 #include "upload/format/parts/drawing.h"
 #include "upload/format/parts/options.h"
 #include "upload/format/parts/protobuf.h"
@@ -72,6 +73,8 @@ struct fgt_perfetto {
 	struct fgt_protobuf out;
 	struct fgt_perfetto_bundle bundle;
 	uint64_t next_uuid; /* of tracks; those of threads come first */
+	struct fgt_arrows arrows;
+	uint32_t next_arrow; /* that is not written yet */
 	int error; /* of adding to a table, or of the sink; sticks */
 	/* What readers have been given: id + 1, or the string's id, is the
 	 * number. */
@@ -169,7 +172,9 @@ int fgt_perfetto_put_samples(struct fgt_perfetto *trace);
 /* Tasks with their spans, arrows from task to child task, marks and counters.
  * -ENOMEM. */
 int fgt_perfetto_put_tasks(struct fgt_perfetto *trace);
-/* Arrows between threads that wake each other. -ENOMEM. */
-int fgt_perfetto_put_wakes(struct fgt_perfetto *trace);
+/* Arrows between threads that wake each other, up to that time: on tracks that
+ * have marks as well, and events of a track are in the order of time. */
+int fgt_perfetto_begin_wakes(struct fgt_perfetto *trace); /* -ENOMEM */
+void fgt_perfetto_put_wakes(struct fgt_perfetto *trace, uint64_t until_ns);
 
 #endif

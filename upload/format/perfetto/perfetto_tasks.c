@@ -222,6 +222,7 @@ static void put_marks(struct task_tracks *tasks)
 			fgt_perfetto_put_thread(tasks->trace, brief, 0,
 						mark->tid, name);
 		}
+		fgt_perfetto_put_wakes(tasks->trace, ns);
 		fgt_perfetto_begin_event(
 			tasks->trace, ns, FGT_EVENT_INSTANT,
 			thread == slice->thread_count

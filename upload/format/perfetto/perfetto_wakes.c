@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "upload/format/parts/arrows.h"
 #include "upload/format/parts/levels.h"
 #include "upload/format/perfetto/perfetto.h"
 
@@ -31,31 +30,35 @@ static void put_instant(struct fgt_perfetto *trace,
 	fgt_perfetto_end_event(trace);
 }
 
-/* Flows of tasks have the numbers up to task_count. */
-int fgt_perfetto_put_wakes(struct fgt_perfetto *trace)
+int fgt_perfetto_begin_wakes(struct fgt_perfetto *trace)
 {
-	struct fgt_arrows arrows;
-	int r = fgt_arrows_init(&arrows, trace->slice);
+	int r = fgt_arrows_init(&trace->arrows, trace->slice);
+	char text[32];
 
-	if (r < 0)
+	if (r < 0 || !trace->arrows.left_out)
 		return r;
-	for (uint32_t i = 0; i < arrows.count; i++) {
-		const struct fgt_arrow *arrow = &arrows.arrows[i];
-		uint64_t flow = (uint64_t)trace->slice->task_count + 1 + i;
-
-		put_instant(trace, arrow, true, flow);
-		put_instant(trace, arrow, false, flow);
-	}
-	if (arrows.left_out) {
-		char text[32];
-
-		snprintf(text, sizeof(text), "%u", arrows.left_out);
-		fgt_perfetto_begin_event(
-			trace, trace->slice->tick_ns[0], FGT_EVENT_INSTANT,
-			FGT_PERFETTO_PROCESS_UUID, "arrows left out");
-		fgt_perfetto_put_argument(trace, "count", text);
-		fgt_perfetto_end_event(trace);
-	}
-	fgt_arrows_done(&arrows);
+	snprintf(text, sizeof(text), "%u", trace->arrows.left_out);
+	fgt_perfetto_begin_event(trace, trace->slice->tick_ns[0],
+				 FGT_EVENT_INSTANT, FGT_PERFETTO_PROCESS_UUID,
+				 "arrows left out");
+	fgt_perfetto_put_argument(trace, "count", text);
+	fgt_perfetto_end_event(trace);
 	return 0;
+}
+
+/* Flows of tasks have the numbers up to task_count. */
+void fgt_perfetto_put_wakes(struct fgt_perfetto *trace, uint64_t until_ns)
+{
+	uint64_t first = (uint64_t)trace->slice->task_count + 1;
+
+	while (trace->next_arrow < trace->arrows.count) {
+		uint32_t at = trace->next_arrow;
+		const struct fgt_arrow *arrow = &trace->arrows.arrows[at];
+
+		if (arrow->at_ns > until_ns)
+			break;
+		put_instant(trace, arrow, true, first + at);
+		put_instant(trace, arrow, false, first + at);
+		trace->next_arrow++;
+	}
 }

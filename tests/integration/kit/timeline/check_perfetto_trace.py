@@ -318,7 +318,8 @@ class Trace:
             raise Wrong(f"event of type {kind}")
         for field, end in (("flow_ids", 0), ("terminating_flow_ids", 1)):
             for flow in event.get(field, []):
-                demand(kind == BEGIN and end not in self.flows[flow],
+                demand(kind in (BEGIN, INSTANT) and
+                       end not in self.flows[flow],
                        f"flow {flow}: two ends alike")
                 self.flows[flow][end] = ts, uuid
 
@@ -381,7 +382,7 @@ class Trace:
         for tid, samples in self.samples.items():
             self.check_thread(tid, samples)
         for flow, ends in self.flows.items():
-            demand(len(ends) == 2 and ends[0][0] < ends[1][0] and
+            demand(len(ends) == 2 and ends[0][0] <= ends[1][0] and
                    ends[0][1] != ends[1][1], f"flow {flow}: {ends}")
         demand({"version", "effective_hz", "missed_ticks"} <= set(self.facts),
                f"facts {self.facts}")

@@ -50,6 +50,11 @@ def arguments(trace):
 def arrows(trace):
     names = {(uuid, begin): name
              for uuid, name, begin, _, depth, _ in trace.slices if depth == 0}
+    for flow in trace.flows.values():  # between instants: of wake-ups
+        for ts, uuid in flow.values():
+            names.setdefault((uuid, ts), next(
+                (name for track, at, name in trace.instants
+                 if (track, at) == (uuid, ts)), None))
     return [[names[a[1], a[0]], str(a[0]), names[b[1], b[0]], str(b[0])]
             for a, b in ((ends[0], ends[1]) for ends in trace.flows.values())]
 
