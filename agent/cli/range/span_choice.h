@@ -17,8 +17,7 @@
 	  "the time of the spans or tasks of that name, in their threads",     \
 	  NULL },                                                              \
 		{ "trace-id", 0, "ID",                                         \
-		  "of those the ones of that trace, as the spans' label "      \
-		  "trace_id has it; without --span: all its spans",            \
+		  "those of that trace; without --span: all its spans",        \
 		  NULL },                                                      \
 	{                                                                      \
 		"slower-than", 0, "D|pN",                                      \
