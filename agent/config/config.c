@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Loads the configuration: file, then environment, then the checks that need
- * more than one key. Runs at start and on reload; must not let libconfig open a
- * file (it may end the process), nor put a value that can be a secret into a
- * message.
+ * more than one key. Runs at start and on reload; must not put a value that can
+ * be a secret into a message.
  */
 #include "agent/config/config.h"
 
 #include <ctype.h>
 #include <errno.h>
-#include <libconfig.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,258 +18,11 @@
 #include "agent/config/config_schema.h"
 #include "upload/deliver/trusted_file.h"
 
-#define PATH_MAX_SHOWN 128 /* of a key's path in messages */
-
 struct loader {
 	const char *file_name;
 	struct fgt_config *config;
 	struct fgt_why *why;
 };
-
-static int load_group(struct loader *loader, config_setting_t *group,
-		      const char *prefix, const struct fgt_config_key *keys,
-		      void *base);
-
-static void format_where(const struct loader *loader, unsigned int line,
-			 char ret_where[FGT_CONFIG_WHERE_MAX])
-{
-	snprintf(ret_where, FGT_CONFIG_WHERE_MAX, "%s:%u",
-		 fgt_trusted_file_name(loader->file_name), line);
-}
-
-static int refuse_unknown(struct loader *loader, const char *where,
-			  const char *path, const struct fgt_config_key *keys)
-{
-	const char *dot = strrchr(path, '.');
-	char nearest[PATH_MAX_SHOWN];
-
-	if (!strcmp(dot ? dot + 1 : path, "dsn"))
-		return fgt_why_set(loader->why, -EINVAL,
-				   "%s: a DSN is a secret: put it into a file "
-				   "of mode 0640 or 0600 and name that file "
-				   "with `dsn_file`",
-				   where);
-	fgt_config_key_nearest(keys, path, nearest, sizeof(nearest));
-	return fgt_why_set(loader->why, -EINVAL,
-			   "%s: unknown key `%.64s`; did you mean `%s`?", where,
-			   path, nearest);
-}
-
-static const char *type_name(const config_setting_t *setting)
-{
-	switch (config_setting_type(setting)) {
-	case CONFIG_TYPE_GROUP:
-		return "a group";
-	case CONFIG_TYPE_INT:
-	case CONFIG_TYPE_INT64:
-		return "an integer";
-	case CONFIG_TYPE_FLOAT:
-		return "a number with a fraction";
-	case CONFIG_TYPE_STRING:
-		return "a string";
-	case CONFIG_TYPE_BOOL:
-		return "a boolean";
-	default:
-		return "a list";
-	}
-}
-
-static int refuse_type(struct loader *loader, const char *where,
-		       const struct fgt_config_key *key,
-		       const config_setting_t *setting)
-{
-	return fgt_config_refuse(key, where, type_name(setting), loader->why);
-}
-
-static int load_scalar(struct loader *loader, const config_setting_t *setting,
-		       const char *where, const struct fgt_config_key *key,
-		       void *base)
-{
-	switch (config_setting_type(setting)) {
-	case CONFIG_TYPE_INT:
-	case CONFIG_TYPE_INT64:
-		return fgt_config_set_int(key, base,
-					  config_setting_get_int64(setting),
-					  where, loader->why);
-	case CONFIG_TYPE_FLOAT:
-		return fgt_config_set_number(key, base,
-					     config_setting_get_float(setting),
-					     where, loader->why);
-	case CONFIG_TYPE_BOOL:
-		return fgt_config_set_bool(key, base,
-					   config_setting_get_bool(setting),
-					   where, loader->why);
-	case CONFIG_TYPE_STRING:
-		return fgt_config_set_string(key, base,
-					     config_setting_get_string(setting),
-					     where, loader->why);
-	default:
-		return refuse_type(loader, where, key, setting);
-	}
-}
-
-static int check_target(const struct fgt_config_target *target,
-			const char *where, struct fgt_why *why)
-{
-	int given = (target->pid != 0) + (target->name != NULL) +
-		    (target->exe != NULL) + (target->cgroup != NULL);
-
-	if (given != 1)
-		return fgt_why_set(why, -EINVAL,
-				   "%s: a target needs exactly one of `pid`, "
-				   "`name`, `exe`, `cgroup`; this one has %d",
-				   where, given);
-	if (target->exe && *target->exe != '/')
-		return fgt_why_set(why, -EINVAL,
-				   "%s: `exe` must be an absolute path; "
-				   "begin it with /",
-				   where);
-	return 0;
-}
-
-static int load_entry(struct loader *loader, config_setting_t *setting,
-		      const struct fgt_config_key *key, size_t index)
-{
-	char where[FGT_CONFIG_WHERE_MAX];
-	void *entry;
-	int error;
-
-	format_where(loader, config_setting_source_line(setting), where);
-	if (config_setting_type(setting) != CONFIG_TYPE_GROUP)
-		return refuse_type(loader, where, key, setting);
-	error = fgt_config_add_entry(key, loader->config, where, &entry,
-				     loader->why);
-	if (!error)
-		error = load_group(loader, setting, "", key->entries, entry);
-	if (error)
-		return error;
-	if (key->offset == offsetof(struct fgt_config, targets)) {
-		((struct fgt_config_target *)entry)->line =
-			config_setting_source_line(setting);
-		return check_target(entry, where, loader->why);
-	}
-	if (key->offset == offsetof(struct fgt_config, triggers)) {
-		((struct fgt_config_trigger *)entry)->line =
-			config_setting_source_line(setting);
-		return 0; /* until all destinations are known */
-	}
-	return fgt_config_check_destination(loader->config, index, where,
-					    loader->why);
-}
-
-static int load_list(struct loader *loader, config_setting_t *setting,
-		     const char *where, const struct fgt_config_key *key,
-		     void *base)
-{
-	int count = config_setting_length(setting);
-	int error = 0;
-
-	if (key->may_be_one &&
-	    config_setting_type(setting) == CONFIG_TYPE_STRING) {
-		fgt_config_clear(key, base);
-		return fgt_config_add_string(key, base,
-					     config_setting_get_string(setting),
-					     where, loader->why);
-	}
-	if (config_setting_type(setting) != CONFIG_TYPE_LIST &&
-	    config_setting_type(setting) != CONFIG_TYPE_ARRAY)
-		return refuse_type(loader, where, key, setting);
-	fgt_config_clear(key, base);
-	for (int i = 0; i < count && !error; i++) {
-		config_setting_t *element =
-			config_setting_get_elem(setting, (unsigned int)i);
-		const char *text;
-
-		if (key->type == FGT_CONFIG_ENTRIES) {
-			error = load_entry(loader, element, key, (size_t)i);
-			continue;
-		}
-		text = config_setting_get_string(element);
-		if (!text)
-			return refuse_type(loader, where, key, element);
-		error = fgt_config_add_string(key, base, text, where,
-					      loader->why);
-	}
-	return error;
-}
-
-static int load_setting(struct loader *loader, config_setting_t *setting,
-			const char *path, const struct fgt_config_key *keys,
-			void *base)
-{
-	const struct fgt_config_key *key = fgt_config_key_find(keys, path);
-	char where[FGT_CONFIG_WHERE_MAX];
-
-	format_where(loader, config_setting_source_line(setting), where);
-	if (key && fgt_config_is_list(key))
-		return load_list(loader, setting, where, key, base);
-	if (key)
-		return load_scalar(loader, setting, where, key, base);
-	if (!fgt_config_is_group(keys, path))
-		return refuse_unknown(loader, where, path, keys);
-	if (config_setting_type(setting) != CONFIG_TYPE_GROUP)
-		return fgt_why_set(loader->why, -EINVAL,
-				   "%s: `%s` must be a group, { … }, not %s",
-				   where, path, type_name(setting));
-	return load_group(loader, setting, path, keys, base);
-}
-
-static int load_group(struct loader *loader, config_setting_t *group,
-		      const char *prefix, const struct fgt_config_key *keys,
-		      void *base)
-{
-	int count = config_setting_length(group);
-
-	for (int i = 0; i < count; i++) {
-		config_setting_t *member =
-			config_setting_get_elem(group, (unsigned int)i);
-		char path[PATH_MAX_SHOWN];
-		int error;
-
-		snprintf(path, sizeof(path), "%s%s%s", prefix,
-			 *prefix ? "." : "", config_setting_name(member));
-		error = load_setting(loader, member, path, keys, base);
-		if (error)
-			return error;
-	}
-	return 0;
-}
-
-/* What libconfig's parser reports, with the remedy. */
-static int refuse_syntax(struct loader *loader, int line, const char *text)
-{
-	const char *remedy = "each setting is `key = value;`, strings stand "
-			     "in double quotes, groups in { }, lists in ( )";
-
-	if (text && strstr(text, "duplicate"))
-		remedy = "give each key once";
-	else if (text && strstr(text, "mismatched"))
-		remedy = "a list of strings holds strings only";
-	return fgt_why_set(loader->why, -EINVAL, "%s:%d: %s: %s",
-			   fgt_trusted_file_name(loader->file_name), line,
-			   text ? text : "syntax error", remedy);
-}
-
-static int load_bytes(struct loader *loader, const char *bytes, size_t len)
-{
-	config_t parsed; /* at a syntax error 1.5 leaks one string */
-	char *clean;
-	int error = fgt_config_scan(bytes, len, loader->file_name, &clean,
-				    loader->why);
-
-	if (error)
-		return error;
-	config_init(&parsed);
-	if (config_read_string(&parsed, clean) == CONFIG_TRUE)
-		error = load_group(loader, config_root_setting(&parsed), "",
-				   fgt_config_keys, loader->config);
-	else
-		error = refuse_syntax(loader, config_error_line(&parsed),
-				      config_error_text(&parsed));
-	config_destroy(&parsed);
-	free(clean);
-	return error;
-}
 
 /* ---- The environment ---------------------------------------------------- */
 
@@ -390,7 +141,7 @@ int fgt_config_load_bytes(const char *bytes, size_t len, const char *file_name,
 
 	loader.config = config;
 	if (!error)
-		error = load_bytes(&loader, bytes, len);
+		error = fgt_config_parse(bytes, len, file_name, config, why);
 	if (!error)
 		error = finish(&loader);
 	if (error)
@@ -421,7 +172,8 @@ static int load_file(struct loader *loader, const char *path)
 	loader->config->path = strdup(path);
 	if (!loader->config->path)
 		return -ENOMEM;
-	return load_bytes(loader, bytes, len);
+	return fgt_config_parse(bytes, len, loader->file_name, loader->config,
+				loader->why);
 }
 
 int fgt_config_load(const char *path, struct fgt_config **ret_config,

@@ -65,6 +65,9 @@ static inline bool fgt_config_is_list(const struct fgt_config_key *key)
 	       key->type == FGT_CONFIG_ENTRIES;
 }
 
+/* True for a key without a value, which a file leaves out. */
+bool fgt_config_is_unset(const struct fgt_config_key *key, const void *base);
+
 /* Ends with a row whose path is NULL; keys of a group stand together. */
 extern const struct fgt_config_key fgt_config_keys[];
 
@@ -128,6 +131,15 @@ int fgt_config_set_text(const struct fgt_config_key *key, void *base,
  */
 int fgt_config_scan(const char *bytes, size_t len, const char *file_name,
 		    char **ret_clean, struct fgt_why *why);
+
+/*
+ * Reads the text of a file into config, whose defaults are set. file_name is
+ * for messages. -EINVAL with why "FILE:LINE: …", -ENOMEM.
+ *
+ * MT-Safe for different configurations | AS-Unsafe
+ */
+int fgt_config_parse(const char *bytes, size_t len, const char *file_name,
+		     struct fgt_config *config, struct fgt_why *why);
 
 /*
  * One entry of upload.destinations, alone: its name, and whether its keys fit

@@ -204,6 +204,17 @@ int fgt_config_set_text(const struct fgt_config_key *key, void *base,
 	return fgt_config_set_string(key, base, text, where, why);
 }
 
+bool fgt_config_is_unset(const struct fgt_config_key *key, const void *base)
+{
+	const void *value = fgt_config_place(key, base);
+
+	if (key->type == FGT_CONFIG_STRING)
+		return !*(char *const *)value;
+	if (key->type == FGT_CONFIG_TENTHS)
+		return key->default_number == 0 && *(const double *)value == 0;
+	return key->type == FGT_CONFIG_INT && *(const int *)value < key->min;
+}
+
 static int set_default(const struct fgt_config_key *key, void *base)
 {
 	void *at = fgt_config_place(key, base);

@@ -64,7 +64,7 @@ ROWS = (Row("without the library", "plain", "off"),
 
 def build(stage):
     """The example as a user builds it, and without the library."""
-    source = f"{ROOT}/agent/lib/example/http_server.c"
+    source = f"{ROOT}/etc/example/http_server.c"
     installed = Installation(stage)
     library = [*installed.ask("--cflags", "--libs"),
                f"-Wl,-rpath,{installed.libdir}"]

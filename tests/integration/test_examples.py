@@ -23,7 +23,7 @@ from kit.library_bench import Installation
 from kit.sentry_server import SentryServer
 from kit.transact import check_wrong, received
 
-EXAMPLES = f"{ROOT}/agent/lib/example"
+EXAMPLES = f"{ROOT}/etc/example"
 KEY = "0123456789abcdef0123456789abcdef"
 STRICT_C = ["gcc", "-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror",
             "-g", "-O1"]

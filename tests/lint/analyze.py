@@ -38,7 +38,7 @@ def run(*command):
 
 def sources():
     return [n for n in files("agent/*.c", "ringbuf/*.c", "upload/*.c")
-            if not n.endswith(".bpf.c") and "/example/" not in n]
+            if not n.endswith(".bpf.c")]
 
 
 def commands():
