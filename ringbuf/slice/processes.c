@@ -56,14 +56,8 @@ int fgt_slice_of_process(const struct fgt_ring_slice *slice, uint32_t number,
 	for (uint32_t i = 0; i < slice->run_count; i++)
 		if (slice->threads[slice->runs[i].thread].process == number)
 			view.runs[view.run_count++] = slice->runs[i];
-	r = fgt_slice_narrow(&view, slice->tick_ns[0],
-			     slice->tick_ns[slice->tick_count - 1], 0,
-			     ret_part);
+	r = fgt_slice_narrow_runs(&view, ret_part);
 	free(view.runs);
-	if (r == 0) {
-		(*ret_part)->requested_from_ns = slice->requested_from_ns;
-		(*ret_part)->requested_to_ns = slice->requested_to_ns;
-	}
 	return r;
 }
 

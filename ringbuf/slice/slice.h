@@ -310,6 +310,13 @@ uint64_t fgt_slice_wall_ns(const struct fgt_ring_slice *slice,
 int fgt_slice_narrow(const struct fgt_ring_slice *slice, uint64_t from_ns,
 		     uint64_t to_ns, int32_t tid,
 		     struct fgt_ring_slice **ret_slice);
+/*
+ * All ticks, but of the samples only the runs of view: a copy of a slice's
+ * struct whose runs (and edges and wakes) the caller has replaced by some of
+ * them. Independent of view, as above. -ENODATA without a run, -ENOMEM.
+ */
+int fgt_slice_narrow_runs(const struct fgt_ring_slice *view,
+			  struct fgt_ring_slice **ret_slice);
 
 /*
  * Appends the symbols of one frame (at most FGT_SYMBOLS_PER_FRAME_MAX; text is

@@ -472,3 +472,20 @@ int fgt_slice_narrow(const struct fgt_ring_slice *slice, uint64_t from_ns,
 	*ret_slice = FGT_TAKE(result);
 	return 0;
 }
+
+int fgt_slice_narrow_runs(const struct fgt_ring_slice *view,
+			  struct fgt_ring_slice **ret_slice)
+{
+	int error;
+
+	if (view->run_count == 0)
+		return -ENODATA;
+	error = fgt_slice_narrow(view, view->tick_ns[0],
+				 view->tick_ns[view->tick_count - 1], 0,
+				 ret_slice);
+	if (error)
+		return error;
+	(*ret_slice)->requested_from_ns = view->requested_from_ns;
+	(*ret_slice)->requested_to_ns = view->requested_to_ns;
+	return 0;
+}

@@ -204,18 +204,10 @@ int fgt_filter_apply(const struct fgt_filter *filter,
 	/* They may belong to a run that was left out. */
 	if (filter->state || filter->function || filter->is_running)
 		view.edge_count = view.wake_count = 0;
-	if (r == 0 && view.run_count == 0)
-		r = -ENODATA;
 	if (r == 0)
-		r = fgt_slice_narrow(&view, view.tick_ns[0],
-				     view.tick_ns[view.tick_count - 1], 0,
-				     ret_part);
+		r = fgt_slice_narrow_runs(&view, ret_part);
 	free(view.runs);
 	if (r == -ENODATA)
 		return explain(filter, slice, why);
-	if (r < 0)
-		return fgt_why_set(why, r, FGT_NO_MEMORY);
-	(*ret_part)->requested_from_ns = slice->requested_from_ns;
-	(*ret_part)->requested_to_ns = slice->requested_to_ns;
-	return 0;
+	return r < 0 ? fgt_why_set(why, r, FGT_NO_MEMORY) : 0;
 }

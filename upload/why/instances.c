@@ -262,16 +262,8 @@ int fgt_instances_cut(const struct fgt_ring_slice *slice,
 
 	/* They may belong to a run that was left out. */
 	view.edge_count = view.wake_count = 0;
-	if (r == 0 && view.run_count == 0)
-		r = -ENODATA;
 	if (r == 0)
-		r = fgt_slice_narrow(&view, view.tick_ns[0],
-				     view.tick_ns[view.tick_count - 1], 0,
-				     ret_part);
+		r = fgt_slice_narrow_runs(&view, ret_part);
 	free(view.runs);
-	if (r == 0) {
-		(*ret_part)->requested_from_ns = slice->requested_from_ns;
-		(*ret_part)->requested_to_ns = slice->requested_to_ns;
-	}
 	return r;
 }

@@ -88,27 +88,38 @@ static void equal_threads_are_in_the_order_of_their_names(void **state)
 				   summary->threads[i].name) < 0);
 }
 
-static void aliases_without_the_plain_name_are_one_row(void **state)
+static void expect_one_write(const char *stack, const char *other)
 {
 	FGT_AUTO(fgt_ring_slice_free)
 	struct fgt_ring_slice *slice = fixture_new(TICKS);
 	FGT_AUTO(fgt_summary_free) struct fgt_summary *summary = NULL;
 	uint32_t thread = fixture_thread(slice, 1, "t");
 
-	(void)state;
-	fixture_run(slice, thread, 0, 60,
-		    fixture_stack(slice, "main;libc.so.6!__GI___write"),
+	fixture_run(slice, thread, 0, 60, fixture_stack(slice, stack),
 		    FGT_STATE_RUNNING);
-	fixture_run(slice, thread, 60, 40,
-		    fixture_stack(slice, "main;libc.so.6!__GI___libc_write"),
+	fixture_run(slice, thread, 60, 40, fixture_stack(slice, other),
 		    FGT_STATE_RUNNING);
 	assert_int_equal(fgt_summary_new(slice, &summary), 0);
 	assert_int_equal(summary->function_count, 2);
 	assert_string_equal(summary->functions[0].name, "write");
 	assert_int_equal(summary->functions[0].self, TICKS);
+	assert_string_equal(summary->functions[1].name, "main");
 }
 
-/* Characters count, not bytes; none is cut in two. */
+static void one_function_of_libc_is_one_row(void **state)
+{
+	(void)state;
+	expect_one_write("_start;main;libc.so.6!write",
+			 "_start;main;libc.so.6!__GI___libc_write");
+}
+
+static void aliases_without_the_plain_name_are_one_row(void **state)
+{
+	(void)state;
+	expect_one_write("main;libc.so.6!__GI___write",
+			 "main;libc.so.6!__GI___libc_write");
+}
+
 static void names_are_cut_on_a_terminal(void **state)
 {
 	static const char expected[] = "abcde...|aaaa\xc3\xa4...|";
@@ -137,6 +148,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(threads_are_grouped_by_pattern_and_state),
 		cmocka_unit_test(equal_threads_are_in_the_order_of_their_names),
+		cmocka_unit_test(one_function_of_libc_is_one_row),
 		cmocka_unit_test(aliases_without_the_plain_name_are_one_row),
 		cmocka_unit_test(names_are_cut_on_a_terminal),
 	};

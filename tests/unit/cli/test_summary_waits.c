@@ -112,34 +112,11 @@ static void summary_has_waits_where_nothing_ran(void **state)
 	free(text);
 }
 
-static void one_function_of_libc_is_one_row(void **state)
-{
-	FGT_AUTO(fgt_ring_slice_free)
-	struct fgt_ring_slice *slice = fixture_new(TICKS);
-	FGT_AUTO(fgt_summary_free) struct fgt_summary *summary = NULL;
-	uint32_t thread = fixture_thread(slice, 1, "t");
-
-	(void)state;
-	fixture_run(slice, thread, 0, 60,
-		    fixture_stack(slice, "_start;main;libc.so.6!write"),
-		    FGT_STATE_RUNNING);
-	fixture_run(
-		slice, thread, 60, 40,
-		fixture_stack(slice, "_start;main;libc.so.6!__GI___libc_write"),
-		FGT_STATE_RUNNING);
-	assert_int_equal(fgt_summary_new(slice, &summary), 0);
-	assert_int_equal(summary->function_count, 2);
-	assert_string_equal(summary->functions[0].name, "write");
-	assert_int_equal(summary->functions[0].self, TICKS);
-	assert_string_equal(summary->functions[1].name, "main");
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(waits_are_summed_by_threads_and_lock),
 		cmocka_unit_test(summary_has_waits_where_nothing_ran),
-		cmocka_unit_test(one_function_of_libc_is_one_row),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
