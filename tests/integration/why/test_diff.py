@@ -4,6 +4,7 @@ time before, in one ring and as two files.
 test_diff.py BUILD"""
 import json
 import os
+import subprocess
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -40,6 +41,25 @@ def check(name, result):
         zip(answer["rows"], answer["rows"][1:])), "")
 
 
+def check_pprof(bench, paths):
+    """pprof's own difference of the two slices names the same wait."""
+    for path in paths:
+        bench.run("convert", path, "-o", path.replace(".fgt", ".pb.gz"))
+    result = subprocess.run(
+        ["go", "tool", "pprof", "-symbolize=none", "-top", "-base"] +
+        [path.replace(".fgt", ".pb.gz") for path in paths],
+        text=True, capture_output=True, timeout=60)
+    grown = [line for line in result.stdout.splitlines()
+             if "lookup_cache" in line]
+    ok("go tool pprof -base: the waits of the workers grew",
+       result.returncode == 0 and grown and
+       seconds(grown[0].split()[3]) > 0.5, result.stdout + result.stderr)
+
+
+def seconds(text):
+    return float(text[:-2]) / 1e3 if text.endswith("ms") else float(text[:-1])
+
+
 def main():
     bench = Bench(sys.argv[1])
     try:
@@ -59,6 +79,7 @@ def main():
             bench.run(*ask, "slice", "-q", "-p", pid, "--from", begin, "--to",
                       end, "-o", paths[-1])
         check("files", bench.run("diff", *paths, "--json"))
+        check_pprof(bench, paths)
         text = bench.run("diff", *paths).stdout
         ok("text: has the change, and both sides", "change   before    after" in
            text and "lookup_cache → pthread_mutex_lock: futex g_cache_lock" in
