@@ -68,10 +68,10 @@ static int make_request(const struct fgt_fetch *fetch,
 
 	if (r < 0)
 		return r;
-	if (fetch->pid)
-		fgt_builder_int(request, "pid", fetch->pid);
-	else if (fetch->name)
-		fgt_builder_string(request, "name", fetch->name);
+	if (fetch->choice.pid)
+		fgt_builder_int(request, "pid", fetch->choice.pid);
+	else if (fetch->choice.name)
+		fgt_builder_string(request, "name", fetch->choice.name);
 	fgt_range_put(&fetch->range, request);
 	if (fetch->tid)
 		fgt_builder_int(request, "tid", fetch->tid);
@@ -286,11 +286,11 @@ int fgt_fetch_read_target(const struct fgt_arguments *arguments,
 
 	if (r < 0)
 		return r;
-	fetch->pid = (int32_t)pid;
-	fetch->name = fgt_options_get(arguments, "name");
-	fetch->is_all = fgt_options_has(arguments, "all");
-	fetch->with_children = fgt_options_has(arguments, "children");
-	if (fetch->with_children && !fetch->pid)
+	fetch->choice.pid = (int32_t)pid;
+	fetch->choice.name = fgt_options_get(arguments, "name");
+	fetch->choice.is_all = fgt_options_has(arguments, "all");
+	fetch->choice.with_children = fgt_options_has(arguments, "children");
+	if (fetch->choice.with_children && !fetch->choice.pid)
 		return fgt_why_set(why, -EINVAL,
 				   "--children is for a process: name it with "
 				   "-p PID");

@@ -11,6 +11,7 @@
 
 #include "agent/cli/options.h"
 #include "agent/cli/range/range.h"
+#include "agent/cli/range/several.h"
 #include "agent/protocol/channel.h"
 #include "ringbuf/base/why.h"
 #include "ringbuf/slice/slice.h"
@@ -29,13 +30,10 @@
 		"all", 0, NULL, "all targets", "pid name "                     \
 	}
 
-/* Which slice; pid 0 and name NULL: the agent's only target. */
+/* Which slice. */
 struct fgt_fetch {
 	const char *socket_path;
-	int32_t pid;
-	const char *name;
-	bool with_children; /* of pid */
-	bool is_all; /* targets */
+	struct fgt_target_choice choice;
 	struct fgt_range range; /* resolved by the agent, whose ring knows */
 	int32_t tid; /* 0: all threads */
 };

@@ -48,7 +48,7 @@ static bool is_alive(const struct fgt_fetch *fetch)
 
 		(void)fgt_message_get_int(&target, "pid", &pid);
 		(void)fgt_message_get_bool(&target, "alive", &has_life);
-		if (pid == fetch->pid && has_life)
+		if (pid == fetch->choice.pid && has_life)
 			return true;
 	}
 	return false;
@@ -65,8 +65,8 @@ static int print_slice(struct fgt_fetch *fetch, struct fgt_tail *tail,
 			 "%llu ticks are missing: the output is read too "
 			 "slowly",
 			 (unsigned long long)slice->evicted_ticks);
-	fetch->pid = slice->process.pid;
-	fetch->name = NULL;
+	fetch->choice.pid = slice->process.pid;
+	fetch->choice.name = NULL;
 	return fgt_tail_feed(tail, slice, &sink);
 }
 
@@ -102,7 +102,7 @@ static int print_all(struct fgt_fetch *fetch, struct fgt_tail *tail)
 
 		if (status != FGT_EXIT_OK || ferror(stdout))
 			return (int)status;
-		if (r == 1 && fetch->pid && !is_alive(fetch))
+		if (r == 1 && fetch->choice.pid && !is_alive(fetch))
 			return FGT_EXIT_OK;
 		if (r < 0)
 			return fgt_complain_why(NAME, fgt_fetch_exit(r), &why);
@@ -120,9 +120,9 @@ static int read_target(const struct fgt_arguments *arguments,
 	if (r == 0)
 		r = fgt_options_get_number(arguments, "tid", 1, INT32_MAX, 0,
 					   &tid, why);
-	fetch->pid = (int32_t)pid;
+	fetch->choice.pid = (int32_t)pid;
 	fetch->tid = (int32_t)tid;
-	fetch->name = fgt_options_get(arguments, "name");
+	fetch->choice.name = fgt_options_get(arguments, "name");
 	return r;
 }
 
