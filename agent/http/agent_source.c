@@ -91,10 +91,10 @@ static int make_request(const struct fgt_web_cut *cut,
 
 	if (r < 0)
 		return r;
-	if (cut->pid)
-		fgt_builder_int(*ret_request, "pid", cut->pid);
-	else if (cut->name)
-		fgt_builder_string(*ret_request, "name", cut->name);
+	if (cut->choice.pid)
+		fgt_builder_int(*ret_request, "pid", cut->choice.pid);
+	else if (cut->choice.name)
+		fgt_builder_string(*ret_request, "name", cut->choice.name);
 	fgt_range_put(&cut->range, *ret_request);
 	if (cut->tid)
 		fgt_builder_int(*ret_request, "tid", cut->tid);
@@ -122,8 +122,8 @@ static int explain_choice(const struct fgt_message *reply, struct fgt_why *why)
 					(long long)pid, name);
 	}
 	return fgt_why_set(why, -ENOTUNIQ,
-			   "several targets fit (%s%s): choose one with pid= "
-			   "or name=",
+			   "several targets fit (%s%s): choose with pid= or "
+			   "name=, or take them with all=1",
 			   list, targets.count ? ", ..." : "");
 }
 

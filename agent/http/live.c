@@ -117,8 +117,8 @@ static int get_slice(struct fgt_web_live *live, struct fgt_why *why)
 	if (r < 0)
 		return r;
 	/* The same process from now on, whatever starts with its name. */
-	live->cut.pid = slice->process.pid;
-	live->cut.name = NULL;
+	live->cut.choice.pid = slice->process.pid;
+	live->cut.choice.name = NULL;
 	return put_slice(live, slice);
 }
 
@@ -170,9 +170,10 @@ int fgt_web_live_open(const struct fgt_web_source *source,
 	is_over = atomic_fetch_add(&counters->active, 1) >= FGT_WEB_LIVE_MAX;
 	live->reason = &counters->failed;
 	fgt_memory_sink_init(&live->events, 2 * SLICE_MAX_BYTES);
-	if (cut->name)
-		snprintf(live->name, sizeof(live->name), "%s", cut->name);
-	live->cut.name = cut->name ? live->name : NULL;
+	if (cut->choice.name)
+		snprintf(live->name, sizeof(live->name), "%s",
+			 cut->choice.name);
+	live->cut.choice.name = cut->choice.name ? live->name : NULL;
 	if (is_over) {
 		live->reason = &counters->refused;
 		return fgt_why_set(why, -EBUSY,

@@ -12,32 +12,84 @@
 #include "agent/http/wish.h"
 #include "ringbuf/base/json.h"
 #include "ringbuf/slice/pace.h"
+#include "ringbuf/slice/processes.h"
 #include "ringbuf/slice/slice_codec.h"
 
 #define SLICE_MAX_BYTES ((size_t)256 << 20)
 
 /* ---- Getting it ---------------------------------------------------------- */
 
-static int get_slice(const struct fgt_web_call *call, struct fgt_web_wish *wish,
-		     struct fgt_ring_slice **ret_slice, struct fgt_why *why)
+struct cutting {
+	const struct fgt_web_call *call;
+	struct fgt_web_cut cut;
+	size_t room_bytes; /* for the slices that are still to come */
+};
+
+static int cut_one(void *context, int32_t pid, const struct fgt_range *range,
+		   struct fgt_ring_slice **ret_slice, struct fgt_why *why)
 {
-	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
-	const struct fgt_web_source *source = call->site->source;
+	struct cutting *cutting = context;
+	const struct fgt_web_source *source = cutting->call->site->source;
+	struct fgt_web_cut cut = cutting->cut;
 	struct fgt_memory_sink bytes;
 	int r;
 
-	wish->cut.client_fd = call->client_fd;
-	fgt_memory_sink_init(&bytes, SLICE_MAX_BYTES);
-	r = source->cut(source->context, &wish->cut, &bytes.sink, why);
+	cut.choice.pid = pid;
+	cut.range = *range;
+	fgt_memory_sink_init(&bytes, cutting->room_bytes);
+	r = source->cut(source->context, &cut, &bytes.sink, why);
 	if (r == -EMSGSIZE)
 		r = fgt_why_set(why, -ENOMEM,
 				"the slice does not fit into memory: ask for "
 				"a shorter time");
 	if (r == 0)
-		r = fgt_slice_decode(bytes.bytes, bytes.len_bytes, &slice, why);
+		r = fgt_slice_decode(bytes.bytes, bytes.len_bytes, ret_slice,
+				     why);
+	if (r == 0)
+		cutting->room_bytes -= bytes.len_bytes;
 	fgt_memory_sink_done(&bytes);
+	return r;
+}
+
+/* Of several processes those that can be had. */
+static int cut_slices(struct cutting *cutting,
+		      struct fgt_ring_slice **ret_slice, struct fgt_why *why)
+{
+	FGT_AUTO(fgt_message_free) struct fgt_message *targets = NULL;
+	const struct fgt_web_source *source = cutting->call->site->source;
+	const struct fgt_several several = {
+		.choice = cutting->cut.choice,
+		.range = cutting->cut.range,
+		.cut = cut_one,
+		.context = cutting,
+	};
+	struct fgt_several_missing missing;
+	int r = 0;
+
+	if (source->ask && fgt_several_fit(&several.choice))
+		r = source->ask(source->context, "targets", &targets, why);
+	return r < 0 ? r
+		     : fgt_several_cut(&several, targets, ret_slice, &missing,
+				       why);
+}
+
+static int get_slice(const struct fgt_web_call *call, struct fgt_web_wish *wish,
+		     struct fgt_ring_slice **ret_slice, struct fgt_why *why)
+{
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
+	struct cutting cutting = {
+		.call = call,
+		.cut = wish->cut,
+		.room_bytes = SLICE_MAX_BYTES,
+	};
+	int r;
+
+	cutting.cut.client_fd = call->client_fd;
+	r = cut_slices(&cutting, &slice, why);
 	if (r == 0)
 		r = fgt_web_thin(slice, wish->hz, why);
+	if (r == 0 && fgt_filter_is_any(&wish->filter))
+		return fgt_filter_apply(&wish->filter, slice, ret_slice, why);
 	if (r == 0)
 		*ret_slice = FGT_TAKE(slice);
 	return r;
@@ -121,7 +173,8 @@ void fgt_web_answer_trace(const struct fgt_web_call *call,
 
 	answer_file(call,
 		    FGT_WEB_TAKES_TARGET | FGT_WEB_TAKES_SECONDS |
-			    FGT_WEB_TAKES_HZ | FGT_WEB_TAKES_STATES,
+			    FGT_WEB_TAKES_HZ | FGT_WEB_TAKES_STATES |
+			    FGT_WEB_TAKES_SEVERAL | FGT_WEB_TAKES_FILTER,
 		    &defaults, answer);
 }
 
@@ -137,7 +190,8 @@ void fgt_web_answer_profile(const struct fgt_web_call *call,
 	answer_file(call,
 		    FGT_WEB_TAKES_TARGET | FGT_WEB_TAKES_SECONDS |
 			    FGT_WEB_TAKES_HZ | FGT_WEB_TAKES_STATES |
-			    FGT_WEB_TAKES_PROFILE,
+			    FGT_WEB_TAKES_PROFILE | FGT_WEB_TAKES_SEVERAL |
+			    FGT_WEB_TAKES_FILTER,
 		    &defaults, answer);
 }
 
@@ -153,7 +207,8 @@ void fgt_web_answer_slice(const struct fgt_web_call *call,
 	answer_file(call,
 		    FGT_WEB_TAKES_TARGET | FGT_WEB_TAKES_RANGE |
 			    FGT_WEB_TAKES_HZ | FGT_WEB_TAKES_STATES |
-			    FGT_WEB_TAKES_FORMAT,
+			    FGT_WEB_TAKES_FORMAT | FGT_WEB_TAKES_SEVERAL |
+			    FGT_WEB_TAKES_FILTER,
 		    &defaults, answer);
 }
 
@@ -196,6 +251,9 @@ static void put_thread(struct fgt_json *json,
 						   last->tick_count);
 	}
 	fgt_json_begin_object(json, NULL);
+	if (slice->process_count)
+		fgt_json_put_int(json, "pid",
+				 fgt_slice_process_of(slice, thread).pid);
 	fgt_json_put_int(json, "tid", slice->threads[thread].tid);
 	fgt_json_put_string(
 		json, "name",
@@ -237,7 +295,9 @@ void fgt_web_answer_threads(const struct fgt_web_call *call,
 	const struct fgt_web_defaults defaults = { .seconds = 1 };
 	struct fgt_web_wish wish;
 	struct fgt_why why = { "" };
-	int r = get_wanted(call, FGT_WEB_TAKES_TARGET | FGT_WEB_TAKES_SECONDS,
+	int r = get_wanted(call,
+			   FGT_WEB_TAKES_TARGET | FGT_WEB_TAKES_SECONDS |
+				   FGT_WEB_TAKES_SEVERAL | FGT_WEB_TAKES_FILTER,
 			   &defaults, &wish, &slice, &why);
 
 	if (r == 0)

@@ -9,14 +9,15 @@
 #include <stdint.h>
 
 #include "agent/cli/range/range.h"
+#include "agent/cli/range/several.h"
 #include "agent/protocol/message.h"
 #include "ringbuf/base/sink.h"
 #include "ringbuf/base/why.h"
 
-/* Which slice; pid 0 and name NULL: of the only target. */
+/* Which slice. */
 struct fgt_web_cut {
-	int32_t pid, tid; /* tid 0: all threads */
-	const char *name;
+	struct fgt_target_choice choice;
+	int32_t tid; /* 0: all threads */
 	struct fgt_range range;
 	int client_fd; /* once it is closed by the client, the work ends */
 };
@@ -24,7 +25,7 @@ struct fgt_web_cut {
 /* Called by several threads at once. */
 struct fgt_web_source {
 	/*
-	 * The bytes of a .fgt file, with names; waits until the range's end.
+	 * Of one target the bytes of a .fgt file, with names; waits until the range's end.
 	 * -ESRCH no such target, -ENOTUNIQ several, -ENODATA, -EINVAL, -EBUSY,
 	 * -EAGAIN, -ESHUTDOWN, -ECANCELED the client has gone, -ETIMEDOUT, and
 	 * others; with why.

@@ -44,6 +44,13 @@ static const struct {
 	{ "token", 0 },
 	{ "pid", FGT_WEB_TAKES_TARGET },
 	{ "name", FGT_WEB_TAKES_TARGET },
+	{ "children", FGT_WEB_TAKES_SEVERAL },
+	{ "all", FGT_WEB_TAKES_SEVERAL },
+	{ "thread", FGT_WEB_TAKES_FILTER },
+	{ "state", FGT_WEB_TAKES_FILTER },
+	{ "function", FGT_WEB_TAKES_FILTER },
+	{ "running", FGT_WEB_TAKES_FILTER },
+	{ "no_idle", FGT_WEB_TAKES_FILTER },
 	{ "tid", FGT_WEB_TAKES_STATES },
 	{ "state_frames", FGT_WEB_TAKES_STATES },
 	{ "seconds", FGT_WEB_TAKES_SECONDS },
@@ -261,20 +268,40 @@ static int read_state_frames(struct wish_reader *reader)
 static int read_target(struct wish_reader *reader)
 {
 	struct fgt_web_cut *cut = &reader->wish->cut;
+	struct fgt_target_choice *choice = &cut->choice;
 	int64_t pid = 0, tid = 0;
 	int r = read_number(reader, "pid", INT32_MAX, &pid);
 
 	if (r == 0)
 		r = read_number(reader, "tid", INT32_MAX, &tid);
+	if (r == 0)
+		r = read_truth(reader, "children", &choice->with_children);
+	if (r == 0)
+		r = read_truth(reader, "all", &choice->is_all);
 	if (r < 0)
 		return r;
-	cut->pid = (int32_t)pid;
+	choice->pid = (int32_t)pid;
 	cut->tid = (int32_t)tid;
-	cut->name = fgt_web_query_get(reader->query, "name");
-	if (cut->pid && cut->name)
+	choice->name = fgt_web_query_get(reader->query, "name");
+	if ((choice->pid != 0) + (choice->name != NULL) + choice->is_all > 1)
 		return fgt_why_set(reader->why, -EINVAL,
-				   "bad name: pid excludes it: give either");
+				   "bad target: give one of pid, name and all");
+	if (choice->with_children && !choice->pid)
+		return fgt_why_set(reader->why, -EINVAL,
+				   "bad children: it is for a process: give "
+				   "its pid");
 	return 0;
+}
+
+static int read_filter(struct wish_reader *reader)
+{
+	struct fgt_filter *filter = &reader->wish->filter;
+	int r = read_truth(reader, "running", &filter->is_running);
+
+	filter->thread = fgt_web_query_get(reader->query, "thread");
+	filter->state = fgt_web_query_get(reader->query, "state");
+	filter->function = fgt_web_query_get(reader->query, "function");
+	return r < 0 ? r : read_truth(reader, "no_idle", &filter->is_busy);
 }
 
 int fgt_web_wish_read(const struct fgt_web_query *query, unsigned int takes,
@@ -303,6 +330,8 @@ int fgt_web_wish_read(const struct fgt_web_query *query, unsigned int takes,
 		r = read_state_frames(&reader);
 	if (r == 0)
 		r = read_target(&reader);
+	if (r == 0)
+		r = read_filter(&reader);
 	if (r < 0)
 		return r;
 	wish.hz = (uint32_t)hz;

@@ -12,6 +12,7 @@
 #include "agent/http/query.h"
 #include "agent/http/source.h"
 #include "upload/format/format.h"
+#include "upload/why/filter.h"
 
 #define FGT_WEB_SECONDS_MAX 3600
 #define FGT_WEB_HZ_MAX	    1000
@@ -26,6 +27,8 @@ enum fgt_web_takes {
 	FGT_WEB_TAKES_PROFILE = 1 << 5, /* format: pprof or folded */
 	FGT_WEB_TAKES_STATES = 1 << 6, /* state_frames, tid */
 	FGT_WEB_TAKES_LIVE = 1 << 7, /* format, which is not read here */
+	FGT_WEB_TAKES_SEVERAL = 1 << 8, /* children, all */
+	FGT_WEB_TAKES_FILTER = 1 << 9, /* thread, state, function, … */
 };
 
 struct fgt_web_wish {
@@ -33,6 +36,7 @@ struct fgt_web_wish {
 	uint32_t hz; /* at most; 0: as it was recorded */
 	enum fgt_format_kind format;
 	enum fgt_state_frames state_frames;
+	struct fgt_filter filter;
 };
 
 /* What a parameter that is not there means. */

@@ -23,8 +23,10 @@ static void check_wish(const struct fgt_web_query *query, unsigned int takes)
 			abort();
 		return;
 	}
-	if (wish.hz > FGT_WEB_HZ_MAX || wish.cut.pid < 0 || wish.cut.tid < 0 ||
-	    (wish.cut.pid && wish.cut.name) ||
+	if (wish.hz > FGT_WEB_HZ_MAX || wish.cut.choice.pid < 0 ||
+	    wish.cut.tid < 0 ||
+	    (wish.cut.choice.pid &&
+	     (wish.cut.choice.name || wish.cut.choice.is_all)) ||
 	    (unsigned int)wish.format >= FGT_KIND_COUNT)
 		abort();
 	if (!(takes & FGT_WEB_TAKES_RANGE) &&
@@ -49,7 +51,7 @@ static void check_query(const char *text)
 		for (const char *c = query.parameters[i].value; *c; c++)
 			if ((unsigned char)*c < 0x20)
 				abort();
-	for (unsigned int takes = 0; takes < 128; takes += 9)
+	for (unsigned int takes = 0; takes < 1024; takes += 73)
 		check_wish(&query, takes);
 }
 

@@ -36,9 +36,9 @@ static struct {
 
 static int check_target(const struct fgt_web_cut *cut, struct fgt_why *why)
 {
-	if ((cut->pid && cut->pid != getpid()) ||
-	    (cut->name &&
-	     strcmp(cut->name, program_invocation_short_name) != 0))
+	if ((cut->choice.pid && cut->choice.pid != getpid()) ||
+	    (cut->choice.name &&
+	     strcmp(cut->choice.name, program_invocation_short_name) != 0))
 		return fgt_why_set(
 			why, -ESRCH,
 			"no such target: this is the server of %.60s "

@@ -106,6 +106,7 @@ def same_bytes_as_the_command_line(checks, bench):
     checks.ok("pid= names it", answer.status == 200, answer)
     answer = site.get("/debug/fgtrace?name=truth-fp&seconds=1")
     checks.ok("name= names it", answer.status == 200, answer)
+    several_processes(checks, bench, site, other)
     answer = site.get("/debug/fgtrace?pid=1&seconds=1")
     checks.ok("what is no target is not found", answer.status == 404, answer)
     answer = site.get("/api/v1/slice?from=-3000s&to=-2999s&name=truth-fp")
@@ -114,6 +115,45 @@ def same_bytes_as_the_command_line(checks, bench):
     other.kill()
     other.wait()
     site.close()
+
+
+def several_processes(checks, bench, site, other):
+    """All targets, those of a name, and a choice of samples, as `slice`."""
+    twin = sleeper(bench)
+    site.daemon.attach(twin.pid)
+    targets = []
+    while len(targets) < 3 or min(t["newest_ns"] - t["oldest_ns"]
+                                  for t in targets) < 500000000:
+        time.sleep(0.1)
+        targets = call(site.daemon.socket, "targets")["targets"]
+    end = min(t["newest_ns"] for t in targets) - 50000000
+    for flags, query, has in (
+            (["--all"], "all=1", (site.target.pid, other.pid, twin.pid)),
+            (["-n", "sleep"], "name=sleep", (other.pid, twin.pid)),
+            (["-p", str(site.target.pid), "--children"],
+             f"pid={site.target.pid}&children=1", ()),
+            (["--all", "--state", "blocked", "--function", "*sleep*"],
+             "all=1&state=blocked&function=*sleep*", (other.pid, twin.pid)),
+            (["--all", "--running"], "all=1&running=1", ())):
+        path = bench.path("cli.folded")
+        run = bench.run("--socket", site.daemon.socket, "slice", "-q", *flags,
+                        "--from", f"m:{end - 300000000}", "--to", f"m:{end}",
+                        "-o", path)
+        answer = site.get(f"/api/v1/slice?from=m:{end - 300000000}&to=m:{end}"
+                          f"&format=folded&{query}")
+        checks.ok(f"{query} is the command line's {' '.join(flags)}",
+                  answer.status == 200 and answer.text == open(path).read() and
+                  all(f"({pid})" in answer.text for pid in has),
+                  (answer, run.stderr))
+    threads = json.loads(site.get("/api/v1/threads?name=sleep").text)["threads"]
+    checks.ok("/api/v1/threads names the process of each thread",
+              {thread["pid"] for thread in threads} == {other.pid, twin.pid},
+              threads)
+    answer = site.get("/api/v1/slice?all=1&thread=none-such")
+    checks.ok("a filter that takes nothing is explained", answer.status == 404
+              and "threads are truth-fp" in answer.text, answer)
+    twin.kill()
+    twin.wait()
 
 
 def bad_parameters_are_named(checks, bench):

@@ -15,13 +15,14 @@
 
 #include "agent/http/wish.h"
 
+#define CHOICES (FGT_WEB_TAKES_SEVERAL | FGT_WEB_TAKES_FILTER)
 #define TRACE                                                                  \
 	(FGT_WEB_TAKES_TARGET | FGT_WEB_TAKES_SECONDS | FGT_WEB_TAKES_HZ |     \
-	 FGT_WEB_TAKES_STATES)
+	 FGT_WEB_TAKES_STATES | CHOICES)
 #define PROFILE (TRACE | FGT_WEB_TAKES_PROFILE)
 #define SLICE                                                                  \
 	(FGT_WEB_TAKES_TARGET | FGT_WEB_TAKES_RANGE | FGT_WEB_TAKES_FORMAT |   \
-	 FGT_WEB_TAKES_STATES)
+	 FGT_WEB_TAKES_STATES | CHOICES)
 
 static const struct fgt_web_defaults defaults = {
 	.seconds = 30,
@@ -50,8 +51,8 @@ static void nothing_given_means_the_past_30_seconds(void **state)
 	assert_int_equal(wish.cut.range.last_ns, UINT64_C(30000000000));
 	assert_false(wish.cut.range.has_to);
 	assert_false(wish.cut.range.has_from);
-	assert_int_equal(wish.cut.pid, 0);
-	assert_null(wish.cut.name);
+	assert_int_equal(wish.cut.choice.pid, 0);
+	assert_null(wish.cut.choice.name);
 	assert_int_equal(wish.hz, 0);
 	assert_int_equal(wish.format, FGT_KIND_CHROME);
 }
@@ -71,7 +72,7 @@ static void values_are_read(void **state)
 	assert_int_equal(wish.cut.range.last_ns, 500000000);
 	assert_true(wish.cut.range.has_to);
 	assert_true(wish.cut.range.to.ns >= now.mono_ns + 500000000);
-	assert_int_equal(wish.cut.pid, 12);
+	assert_int_equal(wish.cut.choice.pid, 12);
 	assert_int_equal(wish.cut.tid, 13);
 	assert_int_equal(wish.hz, 50);
 	assert_int_equal(wish.format, FGT_KIND_FOLDED);
@@ -80,10 +81,31 @@ static void values_are_read(void **state)
 			 0);
 	assert_true(wish.cut.range.has_from);
 	assert_int_equal(wish.cut.range.to.ns, 5);
-	assert_string_equal(wish.cut.name, "redis");
+	assert_string_equal(wish.cut.choice.name, "redis");
 	assert_int_equal(
 		read_wish("last=1500ms&format=speedscope", SLICE, &wish), 0);
 	assert_int_equal(wish.cut.range.last_ns, 1500000000);
+}
+
+static void processes_and_samples_are_chosen(void **state)
+{
+	struct fgt_web_wish wish;
+
+	(void)state;
+	assert_int_equal(read_wish("pid=12&children=1&thread=conn-*&state="
+				   "blocked&function=main&running=0&no_idle=1",
+				   SLICE, &wish),
+			 0);
+	assert_true(wish.cut.choice.with_children);
+	assert_false(wish.cut.choice.is_all);
+	assert_string_equal(wish.filter.thread, "conn-*");
+	assert_string_equal(wish.filter.state, "blocked");
+	assert_string_equal(wish.filter.function, "main");
+	assert_false(wish.filter.is_running);
+	assert_true(wish.filter.is_busy);
+	assert_int_equal(read_wish("all=1&running=1", TRACE, &wish), 0);
+	assert_true(wish.cut.choice.is_all);
+	assert_true(wish.filter.is_running);
 }
 
 static const struct {
@@ -114,7 +136,13 @@ static const struct {
 	{ "seconds=x&hz=y", TRACE, "bad seconds: \"x\"" },
 	{ "wait=yes", TRACE, "bad wait: \"yes\": invalid value: give 0" },
 	{ "pid=0", TRACE, "bad pid: \"0\": invalid value" },
-	{ "pid=1&name=a", TRACE, "bad name: pid excludes it" },
+	{ "pid=1&name=a", TRACE, "bad target: give one of pid, name and all" },
+	{ "name=a&all=1", TRACE, "bad target: give one of pid, name and all" },
+	{ "name=a&children=1", TRACE, "bad children: it is for a process" },
+	{ "all=2", TRACE, "bad all: \"2\": invalid value: give 0 or 1" },
+	{ "running=no", TRACE, "bad running: \"no\": invalid value" },
+	{ "thread=a", FGT_WEB_TAKES_TARGET | FGT_WEB_TAKES_LIVE,
+	  "bad thread: this path has no such parameter" },
 	{ "tid=x", TRACE, "bad tid: \"x\": invalid value" },
 	{ "state_frames=top", TRACE,
 	  "bad state_frames: \"top\": invalid value: give auto, root" },
@@ -154,6 +182,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(nothing_given_means_the_past_30_seconds),
 		cmocka_unit_test(values_are_read),
+		cmocka_unit_test(processes_and_samples_are_chosen),
 		cmocka_unit_test(
 			bad_values_are_refused_with_the_texts_of_fgtrace),
 	};
