@@ -149,17 +149,26 @@ static const struct fgt_web_route routes[] = {
 
 #define COUNT (sizeof(routes) / sizeof(*routes))
 
-/* A token that was right is hex digits only: it needs no escape. */
+static void put_text(struct fgt_sink_buffer *page, const char *text)
+{
+	fgt_sink_buffer_put(page, text, strlen(text));
+}
+
+/* The server's own token is hex digits: it needs no escape. */
 static void put_link(struct fgt_sink_buffer *page,
 		     const struct fgt_web_route *route, const char *token)
 {
-	char line[320];
-	int len = snprintf(line, sizeof(line),
-			   "<li><a href=\"%s%s%s\">%s</a> %s</li>\n",
-			   route->path, token ? "?token=" : "",
-			   token ? token : "", route->path, route->what);
-
-	fgt_sink_buffer_put(page, line, (size_t)len);
+	put_text(page, "<li><a href=\"");
+	put_text(page, route->path);
+	if (token) {
+		put_text(page, "?token=");
+		put_text(page, token);
+	}
+	put_text(page, "\">");
+	put_text(page, route->path);
+	put_text(page, "</a> ");
+	put_text(page, route->what);
+	put_text(page, "</li>\n");
 }
 
 /* Plain links, no script. */
@@ -172,19 +181,17 @@ static void answer_page(const struct fgt_web_call *call,
 	static const char hint[] = "<p>These paths need a token: "
 				   "<code>fgtrace-agent status</code> prints "
 				   "the address with it.</p>\n";
-	const char *token =
-		call->is_known ? fgt_web_query_get(call->query, "token") : NULL;
 	struct fgt_sink_buffer page;
 
 	fgt_sink_buffer_init(&page, &answer->body.sink);
-	fgt_sink_buffer_put(&page, head, sizeof(head) - 1);
+	put_text(&page, head);
 	if (!call->is_known)
-		fgt_sink_buffer_put(&page, hint, sizeof(hint) - 1);
-	fgt_sink_buffer_put(&page, "<ul>\n", 5);
+		put_text(&page, hint);
+	put_text(&page, "<ul>\n");
 	for (size_t i = 0; i < COUNT; i++)
 		if (routes[i].what)
-			put_link(&page, &routes[i], token);
-	fgt_sink_buffer_put(&page, "</ul></body></html>\n", 20);
+			put_link(&page, &routes[i], call->token);
+	put_text(&page, "</ul></body></html>\n");
 	answer->type = "text/html; charset=utf-8";
 	if (fgt_sink_buffer_flush(&page) < 0)
 		fgt_web_answer_text(answer, 503, FGT_NO_MEMORY);

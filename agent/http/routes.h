@@ -32,7 +32,8 @@ struct fgt_web_call {
 	int client_fd;
 	bool is_head; /* no body is sent */
 	bool takes_gzip;
-	bool is_known; /* has the token */
+	bool is_known; /* has the token, or needs none */
+	const char *token; /* the server's, for links; NULL: they have none */
 	const char *websocket_key; /* it asks for one; else NULL */
 };
 

@@ -231,6 +231,9 @@ choose(struct fgt_web_server *server, const struct fgt_web_headers *headers,
 	route = fgt_web_route_find(query->path);
 	call->is_known = fgt_web_guard_knows(&server->guard, headers,
 					     fgt_web_query_get(query, "token"));
+	if (call->is_known && server->guard.token[0] &&
+	    fgt_web_query_get(query, "token"))
+		call->token = server->guard.token;
 	if (!route)
 		fgt_web_answer_text(answer, 404,
 				    "no such path: / has all there are");

@@ -406,6 +406,12 @@ def program_serves_itself(checks, bench):
         answer = ask(port, target, host=host)
         checks.ok(f"{target} of {host}: {status}", answer.status == status,
                   answer)
+    page, plain = (ask(port, f"/?token={token}") for token in
+                   ("A" * 1500, "x"))
+    checks.ok("its page of links repeats no text of the request",
+              page.status == 200 and page.body == plain.body and
+              "token=" not in page.text and "/debug/fgtrace" in page.text,
+              (len(page.body), page))
     child.stdin.write("stop\n")
     child.stdin.flush()
     line = child.stdout.readline()
