@@ -26,7 +26,8 @@
 struct sought {
 	uint64_t inode;
 	uint32_t name; /* string id; 0: not found yet */
-	bool is_inet; /* listed where no target writes anything */
+	bool is_sure; /* listed where no target writes anything */
+	bool is_unix; /* listed where targets write names */
 	bool is_doubtful; /* found twice: one of both is a lie */
 };
 
@@ -35,6 +36,7 @@ struct socket_search {
 	struct sought *sockets; /* by inode */
 	size_t count;
 	size_t left; /* to be found */
+	bool is_cut; /* a list was too long: a second line may be missing */
 };
 
 struct address {
@@ -162,24 +164,47 @@ static int take_inet(struct socket_search *search, const char *protocol,
 		return 0;
 	describe(protocol, &local, &remote,
 		 state == TCP_LISTEN && !strcmp(protocol, "tcp"), name);
-	socket->is_inet = true;
+	socket->is_sure = true;
 	return set_name(search, socket, name);
 }
 
-/* The client of a connection has no name, nor has one of a pair. */
-static int take_unix(struct socket_search *search, const char *line)
+/* Of kinds without a peer: the inode is the last number of the line. */
+static int take_other(struct socket_search *search, const char *protocol,
+		      const char *line)
+{
+	struct sought *socket;
+	uint64_t inode = 0;
+	int next;
+
+	for (int at = 0; sscanf(line + at, "%*s%n", &next) == 0; at += next)
+		(void)sscanf(line + at, "%" SCNu64, &inode);
+	socket = find_socket(search, inode);
+	if (!socket)
+		return 0;
+	socket->is_sure = true;
+	return set_name(search, socket, protocol);
+}
+
+/* Each UNIX socket has a line, but the client of a connection has no name, nor
+ * has one of a pair. */
+static int take_unix(struct socket_search *search, const char *protocol,
+		     const char *line)
 {
 	char path[110], name[NAME_MAX_BYTES];
 	struct sought *socket;
 	uint64_t inode;
+	int fields = sscanf(line,
+			    "%*x: %*x %*x %*x %*x %*x %" SCNu64 " %109[^\n]",
+			    &inode, path);
 
-	if (sscanf(line, "%*x: %*x %*x %*x %*x %*x %" SCNu64 " %109[^\n]",
-		   &inode, path) != 2)
+	socket = fields < 1 ? NULL : find_socket(search, inode);
+	if (!socket || socket->is_sure)
 		return 0;
-	socket = find_socket(search, inode);
-	if (!socket || socket->is_inet)
+	socket->is_doubtful |= socket->is_unix;
+	socket->is_unix = true;
+	if (fields < 2)
 		return 0;
-	snprintf(name, sizeof(name), "unix %s", path);
+	snprintf(name, sizeof(name), "%s %s", protocol, path);
 	return set_name(search, socket, name);
 }
 
@@ -187,7 +212,9 @@ static int take_unix(struct socket_search *search, const char *line)
 
 struct list {
 	const char *path; /* below a process's directory in /proc */
-	const char *protocol; /* NULL: UNIX sockets */
+	const char *protocol;
+	int (*take)(struct socket_search *search, const char *protocol,
+		    const char *line);
 };
 
 static int read_list(struct socket_search *search, int proc_fd,
@@ -206,9 +233,9 @@ static int read_list(struct socket_search *search, int proc_fd,
 	while (!error && len < LIST_MAX_BYTES &&
 	       fgets(line, sizeof(line), file)) {
 		len += strlen(line);
-		error = list->protocol ? take_inet(search, list->protocol, line)
-				       : take_unix(search, line);
+		error = list->take(search, list->protocol, line);
 	}
+	search->is_cut |= len >= LIST_MAX_BYTES;
 	fclose(file);
 	return error;
 }
@@ -222,7 +249,8 @@ static void set_objects(const struct socket_search *search)
 		const struct sought *socket = inode ? find_socket(search, inode)
 						    : NULL;
 
-		if (socket && !socket->is_doubtful)
+		if (socket && (socket->is_sure ||
+			       (!socket->is_doubtful && !search->is_cut)))
 			slice->waits[i].object = socket->name;
 	}
 }
@@ -230,9 +258,13 @@ static void set_objects(const struct socket_search *search)
 int fgt_sockets_name(struct fgt_ring_slice *slice, int proc_fd)
 {
 	static const struct list lists[] = {
-		{ "net/tcp", "tcp" }, { "net/tcp6", "tcp" },
-		{ "net/udp", "udp" }, { "net/udp6", "udp" },
-		{ "net/unix", NULL },
+		{ "net/tcp", "tcp", take_inet },
+		{ "net/tcp6", "tcp", take_inet },
+		{ "net/udp", "udp", take_inet },
+		{ "net/udp6", "udp", take_inet },
+		{ "net/netlink", "netlink", take_other },
+		{ "net/packet", "packet", take_other },
+		{ "net/unix", "unix", take_unix },
 	};
 	struct socket_search search = { .slice = slice };
 	int error = 0;

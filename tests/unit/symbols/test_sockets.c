@@ -11,6 +11,7 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <linux/netlink.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -165,11 +166,54 @@ static int bind_unix(const char *name)
 	return fd;
 }
 
+/* A socket whose name is a line of the list that names another one. */
+static int bind_line(int other)
+{
+	struct stat status;
+	char line[100];
+
+	assert_int_equal(fstat(other, &status), 0);
+	snprintf(line, sizeof(line), "x\nff: 02 00 00 01 01 %llu /other",
+		 (unsigned long long)status.st_ino);
+	return bind_unix(line);
+}
+
+static void expect_name(int socket, const char *name)
+{
+	char *found = name_of(&socket, 1, 0);
+
+	assert_string_equal(found, name);
+	free(found);
+}
+
+static void sockets_without_names_get_none_of_others(void **state)
+{
+	int pair[2], liars[2];
+	const struct sockaddr_nl address = { .nl_family = AF_NETLINK };
+	int netlink = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, 0);
+
+	(void)state;
+	assert_true(netlink >= 0);
+	assert_int_equal(bind(netlink, (const struct sockaddr *)&address,
+			      sizeof(address)),
+			 0);
+	assert_int_equal(
+		socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+	liars[0] = bind_line(pair[0]);
+	liars[1] = bind_line(netlink);
+	expect_name(pair[0], "");
+	expect_name(netlink, "netlink");
+	close(pair[0]);
+	close(pair[1]);
+	close(netlink);
+	close(liars[0]);
+	close(liars[1]);
+}
+
 static void name_of_a_unix_socket_is_not_believed_twice(void **state)
 {
-	char name[64], line[100];
+	char name[64];
 	int sockets[2];
-	struct stat status;
 	char *found;
 
 	(void)state;
@@ -178,14 +222,8 @@ static void name_of_a_unix_socket_is_not_believed_twice(void **state)
 	found = name_of(sockets, 1, 0);
 	assert_string_equal(found + strlen("unix @"), name);
 	free(found);
-	fstat(sockets[0], &status);
-	/* A name that holds a line of the list. */
-	snprintf(line, sizeof(line), "x\nff: 02 00 00 01 01 %llu /other",
-		 (unsigned long long)status.st_ino);
-	sockets[1] = bind_unix(line);
-	found = name_of(sockets, 1, 0);
-	assert_string_equal(found, "");
-	free(found);
+	sockets[1] = bind_line(sockets[0]);
+	expect_name(sockets[0], "");
 	close(sockets[0]);
 	close(sockets[1]);
 }
@@ -211,6 +249,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(ends_of_connections_are_named),
 		cmocka_unit_test(name_of_a_unix_socket_is_not_believed_twice),
+		cmocka_unit_test(sockets_without_names_get_none_of_others),
 		cmocka_unit_test(others_keep_what_they_have),
 	};
 
