@@ -23,7 +23,8 @@ enum fgt_wait_kind {
 	FGT_WAIT_DESCRIPTOR, /* number: which; text: what it is */
 	FGT_WAIT_EVENTS, /* poll, select, epoll; number: how many descriptors,
 			  * of epoll its own; text: the first of them */
-	FGT_WAIT_CHILD, /* number: its pid, -1: any; text: its name */
+	FGT_WAIT_CHILD, /* number: its pid, -1: any, 0: one that is not known;
+			 * text: its name */
 	FGT_WAIT_SLEEP, /* by choice, for timeout_ns */
 	FGT_WAIT_FAULT, /* a page fault, or the I/O that it needs */
 	FGT_WAIT_SIGNAL, /* sigwait, pause, sigsuspend */

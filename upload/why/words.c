@@ -121,8 +121,10 @@ static void add_child(struct fgt_words *words,
 {
 	const char *text = fgt_slice_string(slice, wait->text);
 
-	if (wait->number <= 0)
+	if (wait->number < 0)
 		fgt_words_add(words, "end of any child");
+	else if (!wait->number)
+		fgt_words_add(words, "end of a child");
 	else
 		fgt_words_add(words, "end of child %s%s(pid %d)", text,
 			      text[0] ? " " : "", wait->number);

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "agent/capture/look/look_parts.h"
+#include "agent/capture/threads/child_pid.h"
 #include "agent/capture/threads/procfs.h"
 #include "agent/capture/waits/waits.h"
 #include "agent/unwind/arch/memory.h"
@@ -107,13 +108,19 @@ static bool is_of_state(const struct fgt_blocked *blocked, uint32_t state)
 	       state == FGT_STATE_SYSCALL_FIRST + (uint32_t)blocked->call;
 }
 
-static void name_process(int32_t pid, char *text, size_t size)
+static int32_t find_child(void *context, int32_t number, char *text,
+			  size_t size)
 {
+	const struct reading *reading = context;
+	const struct fgt_process *process = &reading->look->process;
+	int32_t pid = fgt_child_pid(process->proc_fd, process->pid,
+				    reading->thread->tid, number);
 	char path[32];
 
 	snprintf(path, sizeof(path), "/proc/%d/comm", pid);
-	if (fgt_procfs_read_line(AT_FDCWD, path, text, size) < 0)
+	if (!pid || fgt_procfs_read_line(AT_FDCWD, path, text, size) < 0)
 		text[0] = '\0';
+	return pid;
 }
 
 static struct fgt_wait_source source_of(struct reading *reading)
@@ -125,8 +132,7 @@ static struct fgt_wait_source source_of(struct reading *reading)
 		.is_thread = is_thread,
 		/* A program that confines itself may be killed for it. */
 		.describe = reading->look->is_embedded ? NULL : describe,
-		.name_process = reading->look->is_embedded ? NULL
-							   : name_process,
+		.find_child = reading->look->is_embedded ? NULL : find_child,
 	};
 }
 
@@ -158,6 +164,7 @@ static bool read_wait(struct fgt_look *look, struct fgt_thread *thread,
 
 /* It has moved since the tick's instant. */
 static const struct fgt_wait *past_wait(struct fgt_look *look,
+					const struct fgt_thread *thread,
 					const struct fgt_switch_off *then,
 					uint32_t state)
 {
@@ -168,6 +175,10 @@ static const struct fgt_wait *past_wait(struct fgt_look *look,
 			     args, &look->wait);
 	if (state == FGT_STATE_STOPPED)
 		look->wait.kind = FGT_WAIT_STOPPED;
+	if (look->wait.kind == FGT_WAIT_CHILD && look->wait.number > 0)
+		look->wait.number =
+			fgt_child_pid(look->process.proc_fd, look->process.pid,
+				      thread->tid, look->wait.number);
 	return &look->wait;
 }
 
@@ -181,7 +192,7 @@ const struct fgt_wait *fgt_look_wait(struct fgt_look *look,
 	if (!fgt_state_is_blocked(state))
 		return NULL;
 	if (verdict->kind != FGT_VERDICT_AS_BEFORE && look->then.ns)
-		return past_wait(look, &look->then, state);
+		return past_wait(look, thread, &look->then, state);
 	if (verdict->kind != FGT_VERDICT_STACK)
 		return NULL;
 	if (look->wait_tick != look->tick) {

@@ -329,12 +329,14 @@ static void read_detail(const struct call *call, const uint64_t *args,
 	    !source->describe(source->context, wait->number, wait->text,
 			      sizeof(wait->text)))
 		wait->text[0] = '\0';
-	if (call->number == SYS_waitid && args[0] != P_PID)
+	if (wait->kind == FGT_WAIT_CHILD &&
+	    (wait->number <= 0 ||
+	     (call->number == SYS_waitid && args[0] != P_PID)))
 		wait->number = -1;
-	if (wait->kind == FGT_WAIT_CHILD && source->name_process &&
-	    wait->number > 0)
-		source->name_process(wait->number, wait->text,
-				     sizeof(wait->text));
+	else if (wait->kind == FGT_WAIT_CHILD && source->find_child)
+		wait->number = source->find_child(source->context, wait->number,
+						  wait->text,
+						  sizeof(wait->text));
 #ifdef SYS_poll
 	if (call->number == SYS_poll)
 		read_poll(args, source, wait);

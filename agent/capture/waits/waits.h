@@ -27,8 +27,10 @@ struct fgt_wait_source {
 	 * known. NULL: nothing may be asked. */
 	bool (*describe)(void *context, int32_t descriptor, char *text,
 			 size_t size);
-	/* The name of a process, "" if not known; NULL likewise. */
-	void (*name_process)(int32_t pid, char *text, size_t size);
+	/* The PID and the name of the child that the target calls number; 0: not
+	 * known which it is. NULL likewise. */
+	int32_t (*find_child)(void *context, int32_t number, char *text,
+			      size_t size);
 };
 
 /*

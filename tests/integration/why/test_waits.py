@@ -7,6 +7,7 @@ import bisect
 import collections
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -100,6 +101,33 @@ def record(bench, mode, as_nobody, *arguments):
     waiting.child.stdin.close()
 
 
+def name_child_in_namespace(bench):
+    """A PID namespace numbers its processes anew: its 2 is not ours."""
+    outer = bench.start(["unshare", "--pid", "--fork", sys.executable, "-c",
+                         "import subprocess; print('ready', flush=True); "
+                         "subprocess.run(['sleep', '600'])"],
+                        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                        text=True)
+    outer.stdout.readline()
+    time.sleep(0.3)
+    pid = children_of(outer.pid)[0]
+    child = children_of(pid)[0]
+    path = bench.path("namespace.fgt")
+    with open(path, "wb") as file:
+        subprocess.run([bench.agent, "record", "-q", "-p", str(pid), "-d", "1",
+                        "-f", "fgt", "-o", "-"], stdout=file, check=True)
+    found = waits_of(path).get(pid, ())
+    ok("PID namespace: the child is the process of that namespace",
+       found[:1] + found[2:4] == ("child", child, "sleep"), (found, child))
+    for number in (child, pid):
+        os.kill(number, signal.SIGKILL)
+
+
+def children_of(pid):
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+        return [int(word) for word in file.read().split()]
+
+
 class Holds:
     """Who held which mutex, and when, as the program wrote it down."""
     SLACK_NS = 2000000  # a tick reads its waits so much later, or more
@@ -174,6 +202,7 @@ def main():
         check_owners(bench, "handed over, user", True)
         record(bench, "root", False)
         record(bench, "ordinary user", True)
+        name_child_in_namespace(bench)
     finally:
         bench.close()
     checks.finish()

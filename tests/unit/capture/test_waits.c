@@ -10,6 +10,7 @@
 #include <stdarg.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -212,6 +213,10 @@ static void descriptors_and_children_have_numbers(void **state)
 	assert_int_equal(wait.kind, FGT_WAIT_CHILD);
 	assert_int_equal(wait.number, -1);
 	assert_int_equal(decode(SYS_wait4, 77, 0, 0, 0).number, 77);
+	/* Any child of a group of processes. */
+	assert_int_equal(decode(SYS_wait4, 0, 0, 0, 0).number, -1);
+	assert_int_equal(decode(SYS_wait4, (uint64_t)-7, 0, 0, 0).number, -1);
+	assert_int_equal(decode(SYS_waitid, P_PGID, 7, 0, 0).number, -1);
 }
 
 static void calls_alone_have_a_kind(void **state)

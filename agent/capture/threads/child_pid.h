@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Processes in PID namespaces: which process a number of a target means.
+ */
+#ifndef FGT_AGENT_CAPTURE_THREADS_CHILD_PID_H
+#define FGT_AGENT_CAPTURE_THREADS_CHILD_PID_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * The child that a process calls number, as /proc calls it. proc_fd: /proc/PID;
+ * tid: the thread that waits. In another PID namespace the first 128 children
+ * of that thread and of the first one are looked at. 0: it is not known which.
+ *
+ * MT-Safe | AS-Safe
+ */
+int32_t fgt_child_pid(int proc_fd, int32_t pid, int32_t tid, int32_t number);
+
+#endif
