@@ -42,6 +42,29 @@ static bool add(struct fgt_windows *windows, const struct fgt_ring_slice *slice,
 	return true;
 }
 
+/* The window's end, or where no tick lies in it, that of one whose last tick is
+ * the one before: a gap may be as long as a file says. */
+static uint64_t skip_gap_before(const struct fgt_ring_slice *slice,
+				uint64_t end_ns, uint64_t length_ns)
+{
+	uint32_t at = first_tick_from(slice, end_ns - length_ns);
+
+	return at && at == first_tick_from(slice, end_ns)
+		       ? slice->tick_ns[at - 1] + 1
+		       : end_ns;
+}
+
+static uint64_t skip_gap_after(const struct fgt_ring_slice *slice,
+			       uint64_t from_ns, uint64_t length_ns)
+{
+	uint32_t at = first_tick_from(slice, from_ns);
+
+	return at < slice->tick_count &&
+			       at == first_tick_from(slice, from_ns + length_ns)
+		       ? slice->tick_ns[at]
+		       : from_ns;
+}
+
 /* Alternates between the time before and after, so that the nearest come
  * first. */
 static void add_others(struct fgt_windows *windows,
@@ -56,6 +79,10 @@ static void add_others(struct fgt_windows *windows,
 
 	while ((has_before || has_after) &&
 	       windows->count < FGT_WINDOWS_MAX - 1) {
+		if (before >= first_ns + length_ns)
+			before = skip_gap_before(slice, before, length_ns);
+		if (after + length_ns <= last_ns)
+			after = skip_gap_after(slice, after, length_ns);
 		has_before = before >= first_ns + length_ns;
 		has_after = after + length_ns <= last_ns;
 		if (has_before) {

@@ -7,6 +7,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -309,6 +310,35 @@ static void range_without_baseline_lists_most_time(void **state)
 	fgt_ring_slice_free(slice);
 }
 
+/* A damaged file may name any time: alarm(2) ends a search through it. */
+static void gap_of_a_century_is_skipped(void **state)
+{
+	struct fgt_ring_slice *slice = make_convoy();
+	struct fgt_windows *windows = NULL;
+	uint32_t without_gap;
+
+	(void)state;
+	assert_int_equal(fgt_windows_new(slice, tick_ns(FIRST),
+					 tick_ns(FIRST + COUNT - 1), &windows),
+			 0);
+	without_gap = windows->count;
+	fgt_windows_free(windows);
+	assert_true(without_gap > 3);
+	for (uint32_t i = FIRST - COUNT; i < TICKS; i++)
+		slice->tick_ns[i] += UINT64_C(1) << 61;
+	for (uint32_t i = FIRST + 2 * COUNT; i < TICKS; i++)
+		slice->tick_ns[i] += UINT64_C(1) << 61;
+	alarm(10);
+	assert_int_equal(fgt_windows_new(slice, slice->tick_ns[FIRST],
+					 slice->tick_ns[FIRST + COUNT - 1],
+					 &windows),
+			 0);
+	alarm(0);
+	assert_in_range(windows->count, without_gap - 2, without_gap);
+	fgt_windows_free(windows);
+	fgt_ring_slice_free(slice);
+}
+
 static void rank_is_among_the_others(void **state)
 {
 	double values[] = { 5, 9, 1, 3, 7 }, alone[] = { 5 };
@@ -336,6 +366,7 @@ int main(void)
 		cmocka_unit_test(rows_add_up_to_the_range),
 		cmocka_unit_test(range_without_ticks_is_refused),
 		cmocka_unit_test(range_without_baseline_lists_most_time),
+		cmocka_unit_test(gap_of_a_century_is_skipped),
 		cmocka_unit_test(rank_is_among_the_others),
 	};
 
