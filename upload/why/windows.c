@@ -43,7 +43,7 @@ static bool add(struct fgt_windows *windows, const struct fgt_ring_slice *slice,
 }
 
 /* The window's end, or where no tick lies in it, that of one whose last tick is
- * the one before: a gap may be as long as a file says. */
+ * the one before: a damaged file may have a gap of any length. */
 static uint64_t skip_gap_before(const struct fgt_ring_slice *slice,
 				uint64_t end_ns, uint64_t length_ns)
 {

@@ -102,7 +102,7 @@ def record(bench, mode, as_nobody, *arguments):
 
 
 def name_child_in_namespace(bench):
-    """A PID namespace numbers its processes anew: its 2 is not ours."""
+    """The process that is 2 in a PID namespace is another one than 2 here."""
     outer = bench.start(["unshare", "--pid", "--fork", sys.executable, "-c",
                          "import subprocess; print('ready', flush=True); "
                          "subprocess.run(['sleep', '600'])"],
