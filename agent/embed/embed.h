@@ -12,9 +12,11 @@
 #include <stdint.h>
 
 #include "ringbuf/base/why.h"
+#include "upload/deliver/ratelimit.h"
+#include "upload/deliver/sentry_report.h"
 #include "upload/format/parts/transaction.h"
 
-#define FGT_EMBED_VERSION 8
+#define FGT_EMBED_VERSION 9
 #define FGT_EMBED_SYMBOL  "fgt_embed"
 
 #define FGT_EMBED_OWN_TIDS 2
@@ -31,10 +33,17 @@ struct fgt_embed_options {
 
 struct fgt_upload_limits;
 
+/* What is known of a server, from one call to the next; { 0 }: nothing. */
+struct fgt_embed_server {
+	struct fgt_pauses pauses;
+	struct fgt_sentry_discards discards; /* not reported yet */
+};
+
 /* A directory that outlives the program, and a destination. */
 struct fgt_embed_spool {
 	const char *path; /* absolute */
 	const char *destination;
+	struct fgt_embed_server *server; /* to send */
 	const struct fgt_upload_limits *limits;
 };
 

@@ -133,12 +133,31 @@ static void found(void *context, const struct fgt_spool_entry *entry,
 	search->is_found = true;
 }
 
+/* What the server wants, and what is reported to it next time: it counts what
+ * it has answered with 429 itself. */
+static void take_outcome(struct fgt_embed_server *server,
+			 const struct fgt_dispatch_outcome *outcome, int error)
+{
+	struct fgt_sentry_discards *discards = &server->discards;
+
+	fgt_pauses_extend(&server->pauses, &outcome->limits,
+			  fgt_clock_ns(CLOCK_MONOTONIC));
+	if (outcome->is_reported)
+		memset(discards, 0, sizeof(*discards));
+	for (int i = 0; i < FGT_CATEGORY_COUNT; i++)
+		discards->counts[FGT_DISCARD_LIMITED][i] += outcome->limited[i];
+	if (error < 0 && error != -EAGAIN && !outcome->is_refused &&
+	    outcome->status && outcome->status != 429)
+		discards->counts[FGT_DISCARD_SEND][outcome->category]++;
+}
+
 /* -EBADMSG: the file is damaged. */
 static int send_file(int fd, const struct fgt_embed_spool *spool,
 		     const struct fgt_destination *destination,
 		     struct fgt_why *why, unsigned int *ret_wait_s)
 {
-	struct fgt_send_outcome outcome = { .retry_after_s = 0 };
+	struct fgt_upload_limits limits = *spool->limits;
+	struct fgt_dispatch_outcome outcome;
 	struct fgt_spooled spooled;
 	struct fgt_payload payload;
 	int r = fgt_spooled_read(fd, &spooled);
@@ -149,10 +168,14 @@ static int send_file(int fd, const struct fgt_embed_spool *spool,
 				   "check its disk",
 				   strerror(-r));
 	payload = fgt_spooled_payload(&spooled);
-	r = fgt_destination_send(destination, &payload, -1, spool->limits,
-				 &outcome, why);
+	limits.limited = fgt_pauses_mask(&spool->server->pauses,
+					 fgt_clock_ns(CLOCK_MONOTONIC));
+	limits.discards = &spool->server->discards;
+	r = fgt_dispatch_payload(&payload, destination, &limits, &outcome, why);
 	fgt_spooled_done(&spooled);
-	*ret_wait_s = outcome.retry_after_s;
+	take_outcome(spool->server, &outcome, r);
+	/* Sentry's limits are the server's pauses. */
+	*ret_wait_s = r == -EBUSY ? 0 : outcome.retry_after_s;
 	/* It lets the program not in now: not lost, it may later. */
 	return outcome.is_refused ? -EAGAIN : r;
 }
@@ -198,7 +221,7 @@ int fgt_embed_spool_send(const struct fgt_embed_spool *spool,
 	write_name(spool->destination, search.name, sizeof(search.name));
 	r = fgt_spool_open(&options, wall_now(), &opened, why);
 	if (r < 0)
-		return r == -EBUSY ? r : -EAGAIN;
+		return r == -EBUSY ? -EALREADY : -EAGAIN;
 	if (!search.is_found)
 		return -ENOENT;
 	return send_entry(opened, &search.id, spool, why, ret_wait_s);

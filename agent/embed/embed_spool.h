@@ -24,7 +24,7 @@ int fgt_embed_spool_put(const struct fgt_embed_spool *spool,
 
 /*
  * Sends the oldest one that goes there. 0: it has been sent; -ENOENT: there is
- * none; -EBUSY: another process uses the directory now; -EAGAIN: no answer, it
+ * none; -EALREADY: another process uses the directory now; -EAGAIN: no answer, it
  * stays; other errors are final, and it has gone; why is set except with
  * -ENOENT. ret_wait_s: what the destination asks for, 0.
  */

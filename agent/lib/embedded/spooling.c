@@ -24,6 +24,7 @@ struct known_destination {
 	bool is_waited_for; /* there may be entries for it */
 	unsigned int failures; /* since it last answered */
 	uint64_t due_ns;
+	struct fgt_embed_server server;
 };
 
 static struct {
@@ -73,12 +74,24 @@ static uint64_t choose_pause(unsigned int failures)
 	return pause_ns / 2 + fgt_hash_number(fgt_now()) % (pause_ns / 2);
 }
 
+/* The server wants nothing now: what is in the spool waits until it does. */
+static bool is_limited(struct known_destination *known)
+{
+	uint64_t until_ns =
+		known->server.pauses.until_ns[FGT_CATEGORY_TRANSACTION];
+
+	if (known->due_ns < until_ns)
+		known->due_ns = until_ns;
+	return until_ns > fgt_now();
+}
+
 /* True: there may be another one. */
 static bool send_one(struct known_destination *known,
 		     const struct fgt_upload_limits *limits)
 {
 	const struct fgt_embed_spool spool = { .path = spooling.path,
 					       .destination = known->text,
+					       .server = &known->server,
 					       .limits = limits };
 	struct fgt_why why = { "" };
 	unsigned int wait_s = 0;
@@ -86,17 +99,17 @@ static bool send_one(struct known_destination *known,
 	uint64_t pause_ns, asked_ns = wait_s * SECOND_NS;
 
 	known->is_waited_for = r != -ENOENT;
-	if (r == -EBUSY) /* another process sends */
+	if (r == -EALREADY) /* another process sends */
 		known->due_ns = fgt_now() + SECOND_NS;
-	if (r == 0 || r == -ENOENT || r == -EBUSY) {
+	if (r == 0 || r == -ENOENT || r == -EALREADY) {
 		known->failures = 0;
-		return r == 0;
+		return r == 0 && !is_limited(known);
 	}
 	if (why.text[0])
 		fgt_report_line(NULL, why.text);
 	if (r != -EAGAIN) { /* it has gone */
 		known->due_ns = fgt_now() + asked_ns;
-		return asked_ns == 0;
+		return !is_limited(known) && asked_ns == 0;
 	}
 	pause_ns = choose_pause(known->failures++);
 	known->due_ns = fgt_now() + (asked_ns > pause_ns ? asked_ns : pause_ns);

@@ -19,6 +19,14 @@ def request(program):
     return program.run("begin GET_/cart http.server", "burn 60", "finish")
 
 
+def reports_of(bench, server):
+    """(reason, category, quantity) of all reports."""
+    return [(event["reason"], event["category"], event["quantity"])
+            for one in received(bench, server)
+            for event in one.items.get("client_report", {}).get(
+                "discarded_events", [])]
+
+
 class Case:
     """A daemon, a server with this script, and a program between them."""
 
@@ -41,11 +49,7 @@ class Case:
         return self.daemon.status()[key]
 
     def reports(self):
-        """(reason, category, quantity) of all reports."""
-        return [(event["reason"], event["category"], event["quantity"])
-                for one in received(self.bench, self.server)
-                for event in one.items.get("client_report", {}).get(
-                    "discarded_events", [])]
+        return reports_of(self.bench, self.server)
 
     def close(self):
         self.program.close()
@@ -198,8 +202,48 @@ def limits_of_embedded_programs(checks, bench):
     server.close()
 
 
+def spools_of_embedded_programs(checks, bench):
+    """What the directory holds keeps to the limits, and reports."""
+    server = SentryServer(lambda *_: answer(429, ["Retry-After: 4"]))
+    program = Program(bench, mode="embedded", destination=dsn_of(server),
+                      spool_dir=bench.path("limited-spool"), **EVERY)
+    began = time.monotonic()
+    for _ in range(3):
+        request(program)
+    until(lambda: server.requests, 10)
+    time.sleep(max(0, 3 - (time.monotonic() - began)))
+    checks.ok("embedded, with a spool: 429 is the end of requests",
+              len(server.requests) == 1, len(server.requests))
+    server.script = limit("60:profile_chunk:organization")
+    until(lambda: len(server.requests) >= 4, 20)
+    checks.ok("what waited comes when the server takes it", 4 < time.monotonic()
+              - began and [one.type() for one in server.requests] ==
+              ["transaction", "profile_chunk", "transaction", "transaction"],
+              [one.type() for one in server.requests])
+    request(program)
+    until(lambda: len(server.requests) >= 5, 20)
+    found = received(bench, server)
+    check_wrong(checks, "embedded, with a spool", found)
+    checks.ok("and reports the chunks that are limited",
+              sum(count for reason, category, count in
+                  reports_of(bench, server) if (reason, category) ==
+                  ("ratelimit_backoff", "profile_chunk")) >= 2,
+              reports_of(bench, server))
+    server.script = fixed(500)
+    request(program)
+    until(lambda: len(server.requests) >= 6, 20)
+    server.script = accept
+    request(program)
+    until(lambda: len(server.requests) >= 7, 20)
+    checks.ok("and what the server has refused",
+              ("send_error", "transaction", 1) in reports_of(bench, server),
+              reports_of(bench, server))
+    program.close()
+    server.close()
+
+
 GROUPS = (transactions_and_chunks, answers_are_final, limits_by_category,
-          limits_of_embedded_programs)
+          limits_of_embedded_programs, spools_of_embedded_programs)
 
 if __name__ == "__main__":
     run_groups(GROUPS)
