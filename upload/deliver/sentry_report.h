@@ -18,6 +18,7 @@
 	X(LIMITED, "ratelimit_backoff") /* not sent, by an earlier limit */    \
 	X(NETWORK, "network_error") /* no answer to any try */                 \
 	X(QUEUE, "queue_overflow")                                             \
+	X(CACHE, "cache_overflow") /* left the spool unsent: it was full */    \
 	X(SEND, "send_error") /* an answer that is an error, but 429 */
 
 #define FGT_DISCARD_REASON(id, name) FGT_DISCARD_##id,

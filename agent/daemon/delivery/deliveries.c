@@ -62,6 +62,16 @@ static void run_cut(void *context)
 		&job->cut, &job->fds.fd[FGT_DELIVERY_DATA], &job->cut_bytes);
 }
 
+static void drop_for_room(struct fgt_delivery_job *job)
+{
+	fgt_delivery_limits_discard(&job->deliveries->limits, &job->address,
+				    FGT_DISCARD_QUEUE,
+				    FGT_CATEGORY_TRANSACTION);
+	fgt_delivery_job_give_up(
+		job, FGT_DROP_QUEUE_FULL, "",
+		"too much waits: are the destinations reachable?");
+}
+
 static void cut_done(void *context)
 {
 	struct fgt_delivery_job *job = context;
@@ -85,9 +95,7 @@ static void cut_done(void *context)
 		fgt_delivery_job_give_up(job, FGT_DROP_NO_DATA, "",
 					 strerror(-job->cut_result));
 	else if (!fgt_delivery_tally_fits(&tally))
-		fgt_delivery_job_give_up(
-			job, FGT_DROP_QUEUE_FULL, "",
-			"too much waits: are the destinations reachable?");
+		drop_for_room(job);
 	else
 		fgt_deliveries_start_ready(deliveries);
 }
@@ -309,6 +317,17 @@ int fgt_deliveries_new(struct fgt_loop *loop, struct fgt_symbolizer *symbolizer,
 
 /* Deliveries that wait for another try, or for more than a second, are tried
  * now; the others become due by themselves. */
+void fgt_deliveries_discard(struct fgt_deliveries *deliveries, const char *name,
+			    enum fgt_discard_reason reason,
+			    enum fgt_sentry_category category)
+{
+	const struct fgt_delivery_address address =
+		fgt_delivery_address_of_name(0, name);
+
+	fgt_delivery_limits_discard(&deliveries->limits, &address, reason,
+				    category);
+}
+
 void fgt_deliveries_leave(struct fgt_deliveries *deliveries)
 {
 	uint64_t soon_ns = fgt_loop_now() + SECOND_NS;

@@ -151,6 +151,12 @@ int fgt_deliveries_submit_owned(struct fgt_deliveries *deliveries,
  * waits. */
 void fgt_deliveries_leave(struct fgt_deliveries *deliveries);
 
+/* A payload that was kept came to nothing: it is in the next report to the
+ * destination of that name. */
+void fgt_deliveries_discard(struct fgt_deliveries *deliveries, const char *name,
+			    enum fgt_discard_reason reason,
+			    enum fgt_sentry_category category);
+
 struct fgt_deliveries_counters {
 	uint64_t delivered, failed; /* failed: given up */
 	uint64_t refused; /* full */

@@ -45,14 +45,16 @@ static void discard(struct fgt_delivery_job *job,
 				    reason, category);
 }
 
-/* What a client reports itself; Sentry counts 429 without it. */
+/* What a client reports itself; Sentry counts 429 without it. A redirection, and
+ * a page of something that is not Sentry, are errors, too. */
 static void count_discards(struct fgt_delivery_job *job,
 			   const struct fgt_delivery_result *result)
 {
 	for (uint32_t i = 0; i < FGT_CATEGORY_COUNT; i++)
 		for (uint32_t n = 0; n < result->limited[i] && n < 1000; n++)
 			discard(job, FGT_DISCARD_LIMITED, i);
-	if (result->error < 0 && result->status >= 400 && result->status != 429)
+	if (result->error < 0 && result->error != -EAGAIN && result->status &&
+	    result->status != 429 && !(job->settled && result->is_refused))
 		discard(job, FGT_DISCARD_SEND, result->category);
 }
 

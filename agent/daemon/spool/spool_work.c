@@ -65,6 +65,7 @@ static void found(void *context, const struct fgt_spool_entry *entry,
 	if (!bytes || fgt_spooled_read_head(bytes, len, &head) < 0)
 		return;
 	event.entry = entry_of(entry, head.uid, head.gid);
+	event.entry.category = fgt_category_of(head.payload.category);
 	memcpy(event.name, head.payload.destination, sizeof(event.name));
 	note(store->work, &event);
 }
@@ -94,6 +95,7 @@ static int add_piece(struct fgt_spool_work *work, struct fgt_payload *payload)
 	event.entry =
 		entry_of(fgt_spool_index_find(fgt_spool_index(spool), &id),
 			 work->uid, work->gid);
+	event.entry.category = fgt_category_of(payload->head.category);
 	strcpy(event.name, work->name);
 	note(work, &event);
 	return 0;

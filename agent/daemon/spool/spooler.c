@@ -90,6 +90,20 @@ static void note_drop(struct fgt_spooler *spooler, enum fgt_spool_drop reason)
 		(unsigned long long)count, remedies[reason]);
 }
 
+/* What other agents, or damage, took away is not counted. */
+static void report_drop(struct fgt_spooler *spooler,
+			const struct fgt_spool_event *event)
+{
+	const struct fgt_backlog_entry *entry =
+		fgt_backlog_find(&spooler->backlog, &event->entry.id);
+
+	if (entry && (event->reason == FGT_SPOOL_FULL ||
+		      event->reason == FGT_SPOOL_DISK_FULL ||
+		      event->reason == FGT_SPOOL_OLD))
+		fgt_deliveries_discard(spooler->deliveries, entry->place->name,
+				       FGT_DISCARD_CACHE, entry->category);
+}
+
 static void apply_events(struct fgt_spooler *spooler,
 			 const struct fgt_spool_work *work)
 {
@@ -102,6 +116,7 @@ static void apply_events(struct fgt_spooler *spooler,
 					      &event->entry);
 			continue;
 		}
+		report_drop(spooler, event);
 		fgt_backlog_remove(&spooler->backlog, &event->entry.id);
 		note_drop(spooler, event->reason);
 	}

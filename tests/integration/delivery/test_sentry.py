@@ -102,8 +102,9 @@ def transactions_and_chunks(checks, bench):
 
 def answers_are_final(checks, bench):
     case = Case(bench, "final", fixed(500))
-    for status in (500, 503, 400):
-        case.server.script = fixed(status)
+    for status in (500, 503, 400, 302, 200):
+        case.server.script = fixed(status) if status != 200 else \
+            lambda *_: answer(200, body=b"<html>Please log in</html>")
         types = case.send(1)
         time.sleep(2.5)  # the first pause of one that is sent again
         checks.ok(f"{status} is final", types == ["transaction"] and
@@ -113,7 +114,11 @@ def answers_are_final(checks, bench):
     case.server.script = accept
     case.send(2)
     checks.ok("the next envelope reports them", case.reports() ==
-              [("send_error", "transaction", 3)], case.reports())
+              [("send_error", "transaction", 5)], case.reports())
+    row = case.daemon.log_text()
+    checks.ok("the log names each answer", all(
+        f"{status}" in row for status in (500, 503, 400, 302)) and
+        "not as Sentry does" in row, row[-1500:])
     check_wrong(checks, "report", received(bench, case.server))
     case.send(2)
     checks.ok("once", len(case.reports()) == 1, case.reports())

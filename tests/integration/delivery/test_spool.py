@@ -306,6 +306,40 @@ def full_disk(checks, bench):
         server.close()
 
 
+def full_of_files(checks, bench):
+    """What had to go is in the next report to Sentry."""
+    server = SentryServer(sentry_server.no_answer)
+    daemon = Daemon(bench, "few", config(
+        bench, "few", [dsn_entry(bench, "few", server)], "spool_files = 2;"))
+    program = Program(bench, mode="agent", socket=daemon.socket, **EVERY)
+    for _ in range(3):
+        transaction(program)
+    checks.ok("a full spool drops the oldest", daemon.until(
+        lambda: daemon.status()["spool_dropped_full"] >= 4),
+        daemon.log_text()[-600:])
+    server.requests.clear()
+    server.script = accept
+    flush(bench, daemon)
+    until(lambda: not entries_of(bench, "few"))
+    dropped = daemon.status()["spool_dropped_full"]
+    transaction(program)
+    until(lambda: len(server.requests) >= 4)
+    reported = [event for request in server.requests for event in reports_of(
+        Envelope(bench, request.envelope()))]
+    checks.ok("and reports them as cache_overflow, by category", all(
+        event["reason"] == "cache_overflow" for event in reported) and
+        sum(event["quantity"] for event in reported) == dropped and
+        {event["category"] for event in reported} ==
+        {"transaction", "profile_chunk"}, (dropped, reported))
+    daemon.end()
+    program.close()
+    server.close()
+
+
+def reports_of(envelope):
+    return envelope.items.get("client_report", {}).get("discarded_events", [])
+
+
 def unusable_directory(checks, bench):
     """Fault D3: without a spool it is delivered from memory, as before."""
     server = SentryServer(created)
@@ -442,5 +476,5 @@ def embedded(checks, bench):
 if __name__ == "__main__":
     run_groups([kept_until_answered, lost_reply_keeps_the_id,
                 one_that_is_down_delays_no_other, killed_at_any_time,
-                full_disk, unusable_directory, two_agents, slice_into_spool,
+                full_disk, full_of_files, unusable_directory, two_agents, slice_into_spool,
                 drop_and_mistakes, embedded])

@@ -15,6 +15,7 @@
 #include <sys/queue.h>
 
 #include "ringbuf/base/why.h"
+#include "upload/deliver/ratelimit.h"
 #include "upload/deliver/spool/spool.h"
 
 #define FGT_BACKLOG_NAME     64 /* of a destination, with its NUL */
@@ -27,6 +28,7 @@ struct fgt_backlog_entry {
 	struct fgt_spool_id id;
 	uint64_t bytes, created_ns; /* wall clock */
 	uint32_t uid, gid; /* sent as this user */
+	enum fgt_sentry_category category; /* the owner's */
 	bool is_sent; /* now */
 	unsigned int deaths; /* of processes that sent it; the owner's */
 	struct fgt_backlog_place *place;
