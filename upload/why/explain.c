@@ -87,6 +87,7 @@ static int choose_thread(struct fgt_explanation *explanation, int32_t tid)
 
 int fgt_explain(const struct fgt_ring_slice *slice, uint64_t from_ns,
 		uint64_t to_ns, int32_t tid,
+		const struct fgt_filter *candidates,
 		struct fgt_explanation **ret_explanation)
 {
 	FGT_AUTO(fgt_explanation_free)
@@ -98,6 +99,7 @@ int fgt_explain(const struct fgt_ring_slice *slice, uint64_t from_ns,
 		return -ENOMEM;
 	explanation->slice = slice;
 	explanation->thread = FGT_ID_NONE;
+	explanation->candidates = candidates;
 	explanation->has_wakes = slice->wake_count > 0;
 	explanation->has_waits = slice->wait_count > 0;
 	r = fgt_windows_new(slice, from_ns, to_ns, &explanation->windows);

@@ -10,6 +10,7 @@
 #define FGT_UPLOAD_WHY_EXPLAIN_H
 
 #include "upload/why/culprit.h"
+#include "upload/why/filter.h"
 #include "upload/why/windows.h"
 
 #define FGT_EXPLAIN_CAUSES_MAX 8u
@@ -57,6 +58,7 @@ struct fgt_explanation {
 	struct fgt_windows *windows;
 	uint32_t thread; /* that was asked about, or differs most */
 	bool is_thread_chosen; /* by the caller */
+	const struct fgt_filter *candidates; /* threads among which; borrowed */
 	struct fgt_explained_row rows[FGT_EXPLAIN_ROWS_MAX];
 	uint32_t row_count; /* by ms */
 	struct fgt_explained_step steps[FGT_EXPLAIN_STEPS_MAX];
@@ -70,12 +72,13 @@ struct fgt_explanation {
 
 /*
  * [from_ns, to_ns] of the slice, CLOCK_MONOTONIC; tid 0: the thread whose
- * behaviour differs most. The slice must have its symbols and state names, and
+ * behaviour differs most, of those that the filter takes. The slice must have its symbols and state names, and
  * must outlive the explanation. -EINVAL if from > to; -ENODATA with fewer than
  * two ticks in the range; -ESRCH: the range has no such thread; -ENOMEM.
  */
 int fgt_explain(const struct fgt_ring_slice *slice, uint64_t from_ns,
 		uint64_t to_ns, int32_t tid,
+		const struct fgt_filter *candidates,
 		struct fgt_explanation **ret_explanation);
 void fgt_explanation_free(struct fgt_explanation *explanation);
 FGT_DEFINE_AUTO(struct fgt_explanation *, fgt_explanation_free);

@@ -131,6 +131,9 @@ static void choose(struct fgt_explanation *explanation, struct table *table)
 	for (uint32_t i = 0; i < explanation->slice->thread_count; i++) {
 		double own;
 
+		if (!fgt_filter_takes_thread(explanation->candidates,
+					     explanation->slice, i))
+			continue;
 		fill(table, i);
 		own = distance(table);
 		if (own > most) {
@@ -269,6 +272,8 @@ int fgt_explain_thread(struct fgt_explanation *explanation)
 
 	if (r == 0 && !explanation->is_thread_chosen)
 		choose(explanation, &table);
+	if (r == 0 && explanation->thread == FGT_ID_NONE)
+		r = -ESRCH;
 	if (r == 0) {
 		fill(&table, explanation->thread);
 		r = list_rows(explanation, &table);

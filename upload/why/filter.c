@@ -92,15 +92,15 @@ static int find_changed(const struct fgt_ring_slice *slice, bool is_wanted,
 
 /* ---- Runs ------------------------------------------------------------------ */
 
-static bool thread_passes(const struct fgt_filter *filter,
-			  const struct fgt_slice_thread *thread,
-			  const struct fgt_ring_slice *slice)
+bool fgt_filter_takes_thread(const struct fgt_filter *filter,
+			     const struct fgt_ring_slice *slice,
+			     uint32_t thread)
 {
+	const struct fgt_slice_thread *at = &slice->threads[thread];
 	char number[16];
 
-	snprintf(number, sizeof(number), "%d", thread->tid);
-	return is_match(filter->thread,
-			fgt_slice_string(slice, thread->name)) ||
+	snprintf(number, sizeof(number), "%d", at->tid);
+	return is_match(filter->thread, fgt_slice_string(slice, at->name)) ||
 	       is_match(filter->thread, number);
 }
 
@@ -126,31 +126,51 @@ static bool passes(const struct fgt_filter *filter,
 	if (matches->nodes &&
 	    (run->stack == FGT_NODE_NONE || !matches->nodes[run->stack]))
 		return false;
-	return thread_passes(filter, &slice->threads[run->thread], slice) &&
+	return fgt_filter_takes_thread(filter, slice, run->thread) &&
 	       state_passes(filter, run->state, slice);
+}
+
+int fgt_filter_mark(const struct fgt_filter *filter,
+		    const struct fgt_ring_slice *slice, bool **ret_marks)
+{
+	struct matches matches = { .nodes = NULL };
+	bool *marks = NULL;
+	int r = match_functions(slice, filter->function, &matches);
+
+	if (r == 0)
+		r = find_changed(slice, filter->is_busy, &matches);
+	if (r == 0 && !FGT_ARRAY_NEW(marks, slice->run_count))
+		r = -ENOMEM;
+	for (uint32_t i = 0; r == 0 && i < slice->run_count; i++)
+		marks[i] = passes(filter, &matches, slice, &slice->runs[i]);
+	free(matches.nodes);
+	free(matches.threads);
+	if (r == 0)
+		*ret_marks = marks;
+	return r;
 }
 
 static int choose_runs(const struct fgt_filter *filter,
 		       const struct fgt_ring_slice *slice,
 		       struct fgt_run **ret_runs, uint32_t *ret_count)
 {
-	struct matches matches = { .nodes = NULL };
-	struct fgt_run *runs = NULL;
+	FGT_AUTO(free) void *memory = NULL;
+	struct fgt_run *runs;
+	bool *marks = NULL;
 	uint32_t count = 0;
-	int r = match_functions(slice, filter->function, &matches);
+	int r = fgt_filter_mark(filter, slice, &marks);
 
-	if (r == 0)
-		r = find_changed(slice, filter->is_busy, &matches);
-	if (r == 0 && !FGT_ARRAY_NEW(runs, slice->run_count))
-		r = -ENOMEM;
-	for (uint32_t i = 0; r == 0 && i < slice->run_count; i++)
-		if (passes(filter, &matches, slice, &slice->runs[i]))
+	memory = marks;
+	if (r < 0)
+		return r;
+	if (!FGT_ARRAY_NEW(runs, slice->run_count))
+		return -ENOMEM;
+	for (uint32_t i = 0; i < slice->run_count; i++)
+		if (marks[i])
 			runs[count++] = slice->runs[i];
-	free(matches.nodes);
-	free(matches.threads);
 	*ret_runs = runs;
 	*ret_count = count;
-	return r;
+	return 0;
 }
 
 /* ---- The slice ------------------------------------------------------------- */
@@ -176,8 +196,8 @@ static int explain_names(const struct fgt_ring_slice *slice, bool of_threads,
 			   of_threads ? "threads" : "states", words.text);
 }
 
-static int explain(const struct fgt_filter *filter,
-		   const struct fgt_ring_slice *slice, struct fgt_why *why)
+int fgt_filter_explain(const struct fgt_filter *filter,
+		       const struct fgt_ring_slice *slice, struct fgt_why *why)
 {
 	if (filter->thread)
 		return explain_names(slice, true, why);
@@ -199,7 +219,10 @@ int fgt_filter_apply(const struct fgt_filter *filter,
 		     struct fgt_ring_slice **ret_part, struct fgt_why *why)
 {
 	struct fgt_ring_slice view = *slice;
-	int r = choose_runs(filter, slice, &view.runs, &view.run_count);
+	int r;
+
+	view.runs = NULL;
+	r = choose_runs(filter, slice, &view.runs, &view.run_count);
 
 	/* They may belong to a run that was left out. */
 	if (filter->state || filter->function || filter->is_running)
@@ -208,6 +231,6 @@ int fgt_filter_apply(const struct fgt_filter *filter,
 		r = fgt_slice_narrow_runs(&view, ret_part);
 	free(view.runs);
 	if (r == -ENODATA)
-		return explain(filter, slice, why);
+		return fgt_filter_explain(filter, slice, why);
 	return r < 0 ? fgt_why_set(why, r, FGT_NO_MEMORY) : 0;
 }

@@ -24,6 +24,19 @@ struct fgt_filter {
 
 bool fgt_filter_is_any(const struct fgt_filter *filter);
 
+/* Is that thread's name or number taken? state, function, … do not count. */
+bool fgt_filter_takes_thread(const struct fgt_filter *filter,
+			     const struct fgt_ring_slice *slice,
+			     uint32_t thread);
+
+/* [run_count]: does a run pass? The caller frees it. -ENOMEM. */
+int fgt_filter_mark(const struct fgt_filter *filter,
+		    const struct fgt_ring_slice *slice, bool **ret_marks);
+
+/* What there is, where nothing passes. Returns -ENODATA. */
+int fgt_filter_explain(const struct fgt_filter *filter,
+		       const struct fgt_ring_slice *slice, struct fgt_why *why);
+
 /*
  * The samples that pass, as a slice that is independent of the given one; what
  * lies between samples is lost unless whole threads pass. slice: with symbols

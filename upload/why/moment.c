@@ -75,7 +75,7 @@ static uint32_t since_tick(const struct fgt_ring_slice *slice, uint32_t run)
 }
 
 static uint32_t list_present(const struct fgt_moment *moment, int32_t tid,
-			     struct present *present)
+			     const bool *shown, struct present *present)
 {
 	const struct fgt_ring_slice *slice = moment->slice;
 	uint32_t count = 0;
@@ -84,7 +84,8 @@ static uint32_t list_present(const struct fgt_moment *moment, int32_t tid,
 		uint32_t run = fgt_doings_run_at(moment->doings, slice, i,
 						 moment->tick);
 
-		if (run == FGT_ID_NONE || (tid && slice->threads[i].tid != tid))
+		if (run == FGT_ID_NONE || (shown && !shown[run]) ||
+		    (tid && slice->threads[i].tid != tid))
 			continue;
 		present[count++] = (struct present){
 			.thread = i,
@@ -167,17 +168,20 @@ static uint32_t follow(const struct fgt_moment *moment, uint32_t first,
 	return count;
 }
 
-static int find_cycles(struct fgt_moment *moment, const struct present *present,
-		       uint32_t count)
+/* Of all threads, also of those that are not shown. */
+static int find_cycles(struct fgt_moment *moment)
 {
-	uint32_t used = 0;
+	const struct fgt_ring_slice *slice = moment->slice;
+	uint32_t count = slice->thread_count, used = 0;
 
 	if (!FGT_ARRAY_NEW(moment->cycle_runs, count) ||
 	    !FGT_ARRAY_NEW(moment->cycle_ends, count))
 		return -ENOMEM;
 	for (uint32_t i = 0; i < count; i++) {
-		uint32_t len = follow(moment, present[i].run,
-				      moment->cycle_runs + used, count - used);
+		uint32_t run = fgt_doings_run_at(moment->doings, slice, i,
+						 moment->tick);
+		uint32_t len = follow(moment, run, moment->cycle_runs + used,
+				      count - used);
 
 		used += len;
 		if (len)
@@ -187,7 +191,8 @@ static int find_cycles(struct fgt_moment *moment, const struct present *present,
 }
 
 int fgt_moment_new(const struct fgt_ring_slice *slice, uint64_t at_ns,
-		   int32_t tid, struct fgt_moment **ret_moment)
+		   int32_t tid, const bool *shown,
+		   struct fgt_moment **ret_moment)
 {
 	FGT_AUTO(fgt_moment_free) struct fgt_moment *moment = NULL;
 	FGT_AUTO(free) void *memory = NULL;
@@ -211,11 +216,11 @@ int fgt_moment_new(const struct fgt_ring_slice *slice, uint64_t at_ns,
 	if (!FGT_ARRAY_NEW(moment->groups, slice->thread_count) ||
 	    !FGT_ARRAY_NEW(moment->threads, slice->thread_count))
 		return -ENOMEM;
-	count = list_present(moment, tid, present);
+	count = list_present(moment, tid, shown, present);
 	if (!count)
 		return -ENODATA;
 	make_groups(moment, present, count);
-	r = find_cycles(moment, present, count);
+	r = find_cycles(moment);
 	if (r < 0)
 		return r;
 	*ret_moment = FGT_TAKE(moment);

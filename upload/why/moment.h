@@ -35,10 +35,12 @@ struct fgt_moment {
 	uint32_t cycle_count;
 };
 
-/* tid 0: all threads. The slice must outlive it, and needs symbols and state
+/* tid 0: all threads. shown: [run_count], runs without it are in no group, but
+ * in cycles; NULL: all. The slice must outlive it, and needs symbols and state
  * names. -ENODATA: no tick up to at_ns, or no such thread at it; -ENOMEM. */
 int fgt_moment_new(const struct fgt_ring_slice *slice, uint64_t at_ns,
-		   int32_t tid, struct fgt_moment **ret_moment);
+		   int32_t tid, const bool *shown,
+		   struct fgt_moment **ret_moment);
 void fgt_moment_free(struct fgt_moment *moment);
 FGT_DEFINE_AUTO(struct fgt_moment *, fgt_moment_free);
 

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "agent/cli/complaint.h"
+#include "agent/cli/output/export.h"
 #include "agent/cli/output/form.h"
 #include "agent/cli/output/input.h"
 #include "agent/cli/output/json_to.h"
@@ -27,6 +28,7 @@ static const struct fgt_option options[] = {
 	{ "at", 0, "T", "at that time (default: now), in the ring or FILE.fgt",
 	  NULL },
 	{ "tid", 0, "TID", "one thread only", NULL },
+	FGT_FILTER_OPTIONS,
 	FGT_FORM_OPTIONS,
 	FGT_JSON_TO_OPTION,
 	{ "socket", 0, "PATH", "the daemon's control socket", NULL },
@@ -37,6 +39,7 @@ struct stacks_question {
 	struct fgt_now now;
 	struct fgt_range range; /* up to the instant */
 	int32_t pid, tid;
+	struct fgt_filter filter;
 	bool is_past; /* a time was given */
 	enum fgt_form form;
 	FILE *json; /* also there; NULL: not */
@@ -61,6 +64,7 @@ static int read_question(const struct fgt_arguments *arguments,
 		r = fgt_time_read(at, &question->now, &question->range.to, why);
 	question->pid = (int32_t)pid;
 	question->tid = (int32_t)tid;
+	question->filter = fgt_export_filter(arguments);
 	return r;
 }
 
@@ -124,10 +128,22 @@ static int load(const char *path, struct stacks_question *question,
 	return 0;
 }
 
+/* ret_shown: NULL without a filter. */
+static int mark_shown(const struct stacks_question *question,
+		      const struct fgt_ring_slice *slice, bool **ret_shown)
+{
+	*ret_shown = NULL;
+	return fgt_filter_is_any(&question->filter)
+		       ? fgt_filter_mark(&question->filter, slice, ret_shown)
+		       : 0;
+}
+
 static int print(const struct stacks_question *question,
 		 const struct fgt_ring_slice *slice, struct fgt_why *why)
 {
 	FGT_AUTO(fgt_moment_free) struct fgt_moment *moment = NULL;
+	FGT_AUTO(free) void *memory = NULL;
+	bool *shown;
 	uint64_t from_ns, at_ns = UINT64_MAX, tick_ns;
 	char at[FGT_TIME_TEXT_SIZE];
 	int r = 0;
@@ -135,8 +151,14 @@ static int print(const struct stacks_question *question,
 	if (question->is_past)
 		r = fgt_range_to_mono(&question->range, slice, &question->now,
 				      &from_ns, &at_ns, why);
-	if (r == 0)
-		r = fgt_moment_new(slice, at_ns, question->tid, &moment);
+	if (r < 0)
+		return r;
+	if (mark_shown(question, slice, &shown) < 0)
+		return fgt_why_set(why, -ENOMEM, FGT_NO_MEMORY);
+	memory = shown;
+	r = fgt_moment_new(slice, at_ns, question->tid, shown, &moment);
+	if (r == -ENODATA && shown)
+		return fgt_filter_explain(&question->filter, slice, why);
 	if (r == -ENODATA)
 		return fgt_why_set(why, r,
 				   "no data in range: no tick, or no such "
@@ -217,7 +239,7 @@ const struct fgt_verb fgt_verb_stacks = {
 	.run = run,
 	.help = "Equal stacks are shown once (× N). Locks have their name and "
 		"the thread that holds\nthem; threads that wait for each other "
-		"are listed as deadlocks. No thread is stopped.\nA process that "
+		"are listed as deadlocks, all of them. No thread is stopped.\nA process that "
 		"the daemon does not sample is recorded for 60 ms, without "
 		"one.\n\n" FGT_RANGE_TEXT "\nExamples:\n"
 		"  fgtrace-agent stacks -p 1234\n"

@@ -25,6 +25,9 @@ static const struct fgt_option options[] = {
 	{ "tid", 0, "TID",
 	  "this thread (default: the one whose behaviour differs most)",
 	  "span " },
+	{ "thread", 0, "PATTERN",
+	  "of threads with such a name or number that which differs most",
+	  "tid span transaction " },
 	{ "span", 0, "NAME",
 	  "the longest span or task of that name (in the range, if given); its "
 	  "thread",
@@ -43,7 +46,8 @@ struct question {
 	struct fgt_range range;
 	struct fgt_now now;
 	uint64_t from_ns, to_ns;
-	int32_t tid; /* 0: any */
+	int32_t tid; /* 0: any of the candidates */
+	struct fgt_filter candidates;
 	const char *span, *trace; /* NULL: none */
 	enum fgt_form form;
 	FILE *json; /* also there; NULL: not */
@@ -95,11 +99,14 @@ static int find_span(const struct fgt_ring_slice *slice,
 	return r;
 }
 
-static int explain_error(int r, const struct question *question,
-			 struct fgt_why *why)
+static int explain_error(int r, const struct fgt_ring_slice *slice,
+			 const struct question *question, struct fgt_why *why)
 {
 	switch (r) {
 	case -ESRCH:
+		if (question->candidates.thread)
+			return fgt_filter_explain(&question->candidates, slice,
+						  why);
 		return fgt_why_set(why, -ENODATA,
 				   "no data in range: there is no thread %d in "
 				   "it; slice --top 1 shows those that are",
@@ -133,10 +140,10 @@ static int print(const struct fgt_ring_slice *slice,
 	char from[FGT_TIME_TEXT_SIZE], to[FGT_TIME_TEXT_SIZE];
 	const struct fgt_window *range;
 	int r = fgt_explain(slice, question->from_ns, question->to_ns,
-			    question->tid, &explanation);
+			    question->tid, &question->candidates, &explanation);
 
 	if (r < 0)
-		return explain_error(r, question, why);
+		return explain_error(r, slice, question, why);
 	range = &explanation->windows->windows[0];
 	write_instant(slice, question, slice->tick_ns[range->first], from);
 	write_instant(slice, question, slice->tick_ns[range->end - 1], to);
@@ -167,6 +174,7 @@ static int read_question(const struct fgt_arguments *arguments,
 	ret_question->tid = (int32_t)tid;
 	ret_question->span = fgt_options_get(arguments, "span");
 	ret_question->trace = fgt_options_get(arguments, "transaction");
+	ret_question->candidates.thread = fgt_options_get(arguments, "thread");
 	return 0;
 }
 
@@ -213,7 +221,8 @@ const struct fgt_verb fgt_verb_why = {
 	.name = "why",
 	.synopsis =
 		"[--from T --to T | --last D] [-p PID | -n NAME | FILE.fgt] "
-		"[--tid TID | --span NAME | --transaction ID] [-f text|md|json]",
+		"[--tid TID | --thread PATTERN | --span NAME | --transaction ID] "
+		"[-f text|md|json]",
 	.summary = "what was different in a past time, and what caused it",
 	.options = options,
 	.operands_max = 1,

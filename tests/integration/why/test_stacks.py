@@ -103,7 +103,30 @@ def test_deadlock(bench, socket):
             if group["threads"][0]["name"].startswith("backend-")]
     ok("equal stacks are shown once", len(pool) == 1 and
        sum(len(group["threads"]) for group in pool) == 6, pool)
+    test_filters(bench, ["--socket", socket, "-p", str(service.child.pid),
+                         "--at", f"m:{from_ns + 400000000}"], names)
     service.end()
+
+
+def test_filters(bench, ask, names):
+    """Some threads; the deadlock stays."""
+    for flags, is_wanted in (
+            (["--thread", "backend-*"],
+             lambda tid, _: names[tid].startswith("backend-")),
+            (["--state", "futex"], lambda _, state: state == "futex"),
+            (["--state", "blocked", "--function", "*sleep*"],
+             lambda _, state: state == "clock_nanosleep")):
+        answer = stacks(bench, *ask, *flags)
+        found = [(thread["tid"], group["state"]) for group in answer["groups"]
+                 for thread in group["threads"]]
+        ok(f"{' '.join(flags)}: no other threads", found and all(
+            is_wanted(*row) for row in found) and
+            len(found) < len(names), found)
+        ok(f"{' '.join(flags)}: the deadlock is listed",
+           len(answer["deadlocks"]) == 1, answer["deadlocks"])
+    none = bench.run("stacks", *ask, "--thread", "nothing")
+    ok("a filter that takes nothing names what there is",
+       none.returncode == 5 and "threads are" in none.stderr, none)
 
 
 def expect(bench, name, status, words, *arguments):

@@ -14,6 +14,8 @@
 #include "tests/unit/ringbuf/slice_fixture.h"
 #include "upload/why/words.h"
 
+static const struct fgt_filter all_threads;
+
 #define TICKS 400
 #define FIRST 200u
 #define COUNT 20u
@@ -35,7 +37,7 @@ static struct fgt_explanation *explain(const struct fgt_ring_slice *slice,
 	assert_true(fgt_slice_is_valid(slice));
 	assert_int_equal(fgt_explain(slice, tick_ns(FIRST),
 				     tick_ns(FIRST + COUNT - 1), tid,
-				     &explanation),
+				     &all_threads, &explanation),
 			 0);
 	return explanation;
 }
@@ -102,6 +104,30 @@ static void holder_of_lock_is_the_cause(void **state)
 	assert_int_equal(cause->rank.place, 1);
 	assert_true(cause->rank.most_ms < 0.1);
 	fgt_explanation_free(explanation);
+	fgt_ring_slice_free(slice);
+}
+
+/* Not the one that differs most of all, but of those that are asked about. */
+static void thread_is_chosen_among_candidates(void **state)
+{
+	const struct fgt_filter workers = { .thread = "worker-1" },
+				others = { .thread = "nothing" };
+	struct fgt_ring_slice *slice = make_convoy();
+	struct fgt_explanation *explanation = explain(slice, 0);
+
+	(void)state;
+	assert_int_equal(slice->threads[explanation->thread].tid, 4242);
+	fgt_explanation_free(explanation);
+	assert_int_equal(fgt_explain(slice, tick_ns(FIRST),
+				     tick_ns(FIRST + COUNT - 1), 0, &workers,
+				     &explanation),
+			 0);
+	assert_int_equal(slice->threads[explanation->thread].tid, 4243);
+	fgt_explanation_free(explanation);
+	assert_int_equal(fgt_explain(slice, tick_ns(FIRST),
+				     tick_ns(FIRST + COUNT - 1), 0, &others,
+				     &explanation),
+			 -ESRCH);
 	fgt_ring_slice_free(slice);
 }
 
@@ -284,11 +310,15 @@ static void range_without_ticks_is_refused(void **state)
 	struct fgt_explanation *explanation = NULL;
 
 	(void)state;
-	assert_int_equal(fgt_explain(slice, 1, 2, 0, &explanation), -ENODATA);
-	assert_int_equal(fgt_explain(slice, 2, 1, 0, &explanation), -EINVAL);
 	assert_int_equal(
-		fgt_explain(slice, tick_ns(10), tick_ns(20), 77, &explanation),
-		-ESRCH);
+		fgt_explain(slice, 1, 2, 0, &all_threads, &explanation),
+		-ENODATA);
+	assert_int_equal(
+		fgt_explain(slice, 2, 1, 0, &all_threads, &explanation),
+		-EINVAL);
+	assert_int_equal(fgt_explain(slice, tick_ns(10), tick_ns(20), 77,
+				     &all_threads, &explanation),
+			 -ESRCH);
 	assert_null(explanation);
 	fgt_ring_slice_free(slice);
 }
@@ -300,7 +330,9 @@ static void range_without_baseline_lists_most_time(void **state)
 	struct fgt_explanation *explanation;
 
 	(void)state;
-	assert_int_equal(fgt_explain(slice, 0, UINT64_MAX, 0, &explanation), 0);
+	assert_int_equal(fgt_explain(slice, 0, UINT64_MAX, 0, &all_threads,
+				     &explanation),
+			 0);
 	assert_int_equal(explanation->windows->count, 1);
 	assert_true(explanation->cause_count > 0);
 	assert_string_equal(
@@ -356,6 +388,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(holder_of_lock_is_the_cause),
+		cmocka_unit_test(thread_is_chosen_among_candidates),
 		cmocka_unit_test(path_names_what_was_waited_for),
 		cmocka_unit_test(deadlock_is_seen),
 		cmocka_unit_test(wake_up_leads_to_the_waker),

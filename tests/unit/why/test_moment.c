@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Groups of threads at one tick, and cycles of locks. */
+#include "upload/why/filter.h"
 #include "upload/why/moment.h"
 
 #include <errno.h>
@@ -38,7 +39,8 @@ static void equal_stacks_are_one_group(void **state)
 	struct fgt_moment *moment;
 
 	(void)state;
-	assert_int_equal(fgt_moment_new(slice, tick_ns(6), 0, &moment), 0);
+	assert_int_equal(fgt_moment_new(slice, tick_ns(6), 0, NULL, &moment),
+			 0);
 	assert_int_equal(moment->tick, 6);
 	assert_int_equal(moment->thread_count, 4);
 	assert_int_equal(moment->group_count, 2);
@@ -48,7 +50,8 @@ static void equal_stacks_are_one_group(void **state)
 	assert_int_equal(moment->groups[1].count, 1);
 	assert_int_equal(moment->cycle_count, 0);
 	fgt_moment_free(moment);
-	assert_int_equal(fgt_moment_new(slice, tick_ns(6), 4243, &moment), 0);
+	assert_int_equal(fgt_moment_new(slice, tick_ns(6), 4243, NULL, &moment),
+			 0);
 	assert_int_equal(moment->thread_count, 1);
 	fgt_moment_free(moment);
 	fgt_ring_slice_free(slice);
@@ -63,14 +66,37 @@ static void cycles_are_listed_once(void **state)
 	struct fgt_moment *moment;
 
 	(void)state;
-	assert_int_equal(fgt_moment_new(slice, UINT64_MAX, 0, &moment),
+	assert_int_equal(fgt_moment_new(slice, UINT64_MAX, 0, NULL, &moment),
 			 -ENODATA);
-	assert_int_equal(fgt_moment_new(slice, tick_ns(4), 0, &moment), 0);
+	assert_int_equal(fgt_moment_new(slice, tick_ns(4), 0, NULL, &moment),
+			 0);
 	assert_int_equal(moment->cycle_count, 1);
 	assert_int_equal(moment->cycle_ends[0], 2);
 	assert_int_equal(slice->runs[moment->cycle_runs[0]].thread, 0);
 	assert_int_equal(slice->runs[moment->cycle_runs[1]].thread, 1);
 	fgt_moment_free(moment);
+	fgt_ring_slice_free(slice);
+}
+
+static void filter_leaves_cycles_whole(void **state)
+{
+	struct fgt_ring_slice *slice =
+		make((int32_t[]){ 4243, 4242, 4242, 99 });
+	const struct fgt_filter filter = { .thread = "424[35]" };
+	struct fgt_moment *moment;
+	bool *shown;
+
+	(void)state;
+	assert_int_equal(fgt_filter_mark(&filter, slice, &shown), 0);
+	assert_int_equal(fgt_moment_new(slice, tick_ns(4), 0, shown, &moment),
+			 0);
+	assert_int_equal(moment->thread_count, 2);
+	assert_int_equal(slice->threads[moment->threads[0]].tid, 4243);
+	assert_int_equal(slice->threads[moment->threads[1]].tid, 4245);
+	assert_int_equal(moment->cycle_count, 1);
+	assert_int_equal(moment->cycle_ends[0], 2);
+	fgt_moment_free(moment);
+	free(shown);
 	fgt_ring_slice_free(slice);
 }
 
@@ -80,10 +106,10 @@ static void time_before_the_slice_has_no_threads(void **state)
 	struct fgt_moment *moment = NULL;
 
 	(void)state;
-	assert_int_equal(fgt_moment_new(slice, 1, 0, &moment), -ENODATA);
-	assert_int_equal(fgt_moment_new(slice, tick_ns(1), 0, &moment),
+	assert_int_equal(fgt_moment_new(slice, 1, 0, NULL, &moment), -ENODATA);
+	assert_int_equal(fgt_moment_new(slice, tick_ns(1), 0, NULL, &moment),
 			 -ENODATA);
-	assert_int_equal(fgt_moment_new(slice, tick_ns(4), 7, &moment),
+	assert_int_equal(fgt_moment_new(slice, tick_ns(4), 7, NULL, &moment),
 			 -ENODATA);
 	assert_null(moment);
 	fgt_ring_slice_free(slice);
@@ -94,6 +120,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(equal_stacks_are_one_group),
 		cmocka_unit_test(cycles_are_listed_once),
+		cmocka_unit_test(filter_leaves_cycles_whole),
 		cmocka_unit_test(time_before_the_slice_has_no_threads),
 	};
 
