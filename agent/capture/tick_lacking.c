@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Looks again at threads that could not be unwound for want of a mapping. Runs
- * in the sampler's thread.
+ * Looks again at threads that could not be unwound for want of a mapping, or of
+ * which something was left for later. Runs in the sampler's thread.
  */
 #include "agent/capture/sampling.h"
 
@@ -24,9 +24,9 @@ static bool take_lacking(struct fgt_sampled *sampled)
 			return true;
 		sampled->lacking.next =
 			fgt_thread_store_index(store, thread) + 1;
-		if (!thread->lacks_maps)
+		if (!thread->is_incomplete)
 			continue;
-		thread->lacks_maps = false;
+		thread->is_incomplete = false;
 		thread->needs_look = true;
 		/* It has not run: idle again at the next chores. */
 		if (!thread->active)
@@ -40,7 +40,7 @@ static bool take_lacking(struct fgt_sampled *sampled)
 /*
  * Blocked threads whose stacks led where no mapping was known, once the maps
  * have changed, which any look or chore may have read again; or to a rule that
- * was not read yet.
+ * was not read yet; and those of which too many began to wait at once.
  * Where they change all the time (JIT compilers), and the stacks lead nowhere
  * all the same, after a pause of up to LACKING_PAUSE_MAX_NS.
  */

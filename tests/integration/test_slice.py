@@ -174,6 +174,28 @@ def test_top(bench, agent_socket):
                                    for function in data["functions"]), data)
 
 
+def test_crowd(bench):
+    """Two thousand threads of one kind, all of which begin to wait before the
+    first tick: groups, and the reason of each."""
+    count = 2000
+    child = bench.start([bench.program("conns"), str(count)],
+                        stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    child.stdout.readline()
+    result = bench.run("record", "-q", "-p", str(child.pid), "-d", "2",
+                       "--top", "5", "-o", bench.path("crowd.fgt"))
+    third = (count + 2) // 3
+    ok("2000 threads: similar ones are one row, by state",
+       re.search(rf"conn-\* +{count}: poll {count - third}, futex {third}\n",
+                 result.stdout), result.stdout[:2000])
+    row = re.search(rf"^ *([\d.]+) %  conn-\* \({third}\) +cache_lookup → "
+                    r"pthread_mutex_lock: mutex g_cache_lock, held by maint",
+                    result.stdout, re.M)
+    ok("2000 threads: the lock and its holder for each that waits for it",
+       row and float(row[1]) > 32, result.stdout[:2000])
+    child.stdin.close()
+    child.wait(10)
+
+
 def test_convert(bench, agent_socket):
     env = dict(os.environ, FGTRACE_SOCKET=agent_socket)
     source = bench.path("source.fgt")
@@ -382,6 +404,7 @@ def run(bench):
     test_slices(bench, agent_socket, pid)
     test_times(bench, agent_socket, pid)
     test_top(bench, agent_socket)
+    test_crowd(bench)
     test_convert(bench, agent_socket)
     test_state_frames(bench, agent_socket)
     test_output_trouble(bench, agent_socket)

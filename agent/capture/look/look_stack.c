@@ -235,9 +235,9 @@ size_t fgt_look_stack_blocked(struct fgt_look *look,
 
 	/* It may stay blocked: looked at again when the maps are known, or the
 	 * rules. */
-	thread->lacks_maps = result.need_maps;
+	thread->is_incomplete = result.need_maps;
 	if (result.reason == FGT_MARKER_TRUNCATED_LATE)
-		thread->lacks_maps = look->stacks.is_late = true;
+		thread->is_incomplete = look->stacks.is_late = true;
 	return mark_refused(look, tick, count);
 }
 

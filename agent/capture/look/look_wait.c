@@ -20,7 +20,8 @@
 #include "agent/capture/waits/waits.h"
 #include "agent/unwind/arch/memory.h"
 
-/* Waits of one tick that are read; others have their call alone. */
+/* Waits of one tick that are read; others have their call alone until one of
+ * the next ticks. */
 #define READS_MAX 256u
 
 /* Waits for locks that are followed, and those of one tick that get another
@@ -201,10 +202,12 @@ const struct fgt_wait *fgt_look_wait(struct fgt_look *look,
 	}
 	if (state >= FGT_STATE_SYSCALL_FIRST)
 		call = (int32_t)(state - FGT_STATE_SYSCALL_FIRST);
-	if (call >= 0 && look->is_readable && thread->active &&
-	    look->wait_reads++ < READS_MAX &&
-	    read_wait(look, thread, state, &look->wait))
-		return &look->wait;
+	if (call >= 0 && look->is_readable && thread->active) {
+		if (look->wait_reads++ >= READS_MAX)
+			thread->is_incomplete = look->stacks.is_late = true;
+		else if (read_wait(look, thread, state, &look->wait))
+			return &look->wait;
+	}
 	fgt_wait_of_call(call, &look->wait);
 	if (state == FGT_STATE_STOPPED)
 		look->wait.kind = FGT_WAIT_STOPPED;

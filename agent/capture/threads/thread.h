@@ -85,8 +85,8 @@ struct fgt_thread {
 	/* In the ring; without switches also if it is shown runnable. */
 	bool is_shown_running : 1;
 	bool needs_look : 1; /* though it may not have run again */
-	bool lacks_maps : 1; /* its last stack led where none was known, or a
-			      * rule was not read yet */
+	bool is_incomplete : 1; /* its last stack led where no map was known, or
+				 * its rule or wait was not read yet */
 	bool has_unsafe_call : 1; /* seen in one that a stop would break */
 	bool is_sampled : 1; /* a perf sample fell on it in this tick */
 	bool is_restless : 1; /* was found so; see look_polled.c */

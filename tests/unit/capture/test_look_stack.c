@@ -120,21 +120,21 @@ static void words_of_a_thread_that_runs_are_no_stack(void **state)
 					 fixture->thread, &snapshot, block,
 					 count));
 
-	stacks->is_stale = fixture->thread->lacks_maps = false;
+	stacks->is_stale = fixture->thread->is_incomplete = false;
 	stacks->read_ns = stacks->patience_ns = 0;
 	snapshot = begin(fixture, NOWHERE);
 	assert_false(fgt_look_stack_again(&fixture->look, &fixture->tick,
 					  fixture->thread, &snapshot, block,
 					  count));
 	assert_int_equal(count_stacks(fixture), 2);
-	assert_false(stacks->is_stale || fixture->thread->lacks_maps);
+	assert_false(stacks->is_stale || fixture->thread->is_incomplete);
 	assert_int_equal(stacks->read_ns, 0);
 	/* Of a thread that is blocked, such a word is news of the maps. */
 	snapshot = begin(fixture, NOWHERE);
 	fgt_look_stack_blocked(&fixture->look, &fixture->tick, fixture->thread,
 			       &snapshot, 0);
 	assert_int_equal(count_stacks(fixture), 3);
-	assert_true(fixture->thread->lacks_maps);
+	assert_true(fixture->thread->is_incomplete);
 	assert_int_equal(stacks->read_ns, fixture->tick.mono_ns);
 }
 
