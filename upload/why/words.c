@@ -100,6 +100,13 @@ static void add_sleep(struct fgt_words *words,
 	}
 }
 
+/* Of poll and select the number is a count. */
+static bool is_descriptor(const struct fgt_slice_wait *wait, const char *call)
+{
+	return wait->number >= 0 && (wait->kind != FGT_WAIT_EVENTS ||
+				     !strncmp(call, "epoll", strlen("epoll")));
+}
+
 /* "read of pipe:[12]": the call, and what it is about. */
 static void add_call(struct fgt_words *words,
 		     const struct fgt_ring_slice *slice,
@@ -108,10 +115,12 @@ static void add_call(struct fgt_words *words,
 	const char *text = fgt_slice_string(slice, wait->object ? wait->object
 								: wait->text);
 
-	fgt_words_add(words, "%s", fgt_slice_state_name(slice, state));
+	const char *call = fgt_slice_state_name(slice, state);
+
+	fgt_words_add(words, "%s", call);
 	if (text[0])
 		fgt_words_add(words, " of %s", text);
-	else if (wait->number >= 0)
+	else if (is_descriptor(wait, call))
 		fgt_words_add(words, " of descriptor %d", wait->number);
 }
 

@@ -317,6 +317,16 @@ static void read_poll(const uint64_t *args,
 			i ? ", " : "descriptors ", polled[i].fd);
 }
 
+/* Without descriptors these are pauses. */
+static bool counts_descriptors(int32_t number)
+{
+#ifdef SYS_poll
+	if (number == SYS_poll || number == SYS_select)
+		return true;
+#endif
+	return number == SYS_ppoll || number == SYS_pselect6;
+}
+
 static void read_detail(const struct call *call, const uint64_t *args,
 			const struct fgt_wait_source *source,
 			struct fgt_wait *wait)
@@ -337,6 +347,10 @@ static void read_detail(const struct call *call, const uint64_t *args,
 		wait->number = source->find_child(source->context, wait->number,
 						  wait->text,
 						  sizeof(wait->text));
+	if (counts_descriptors(call->number) && !wait->number) {
+		wait->kind = FGT_WAIT_SLEEP;
+		wait->number = -1;
+	}
 #ifdef SYS_poll
 	if (call->number == SYS_poll)
 		read_poll(args, source, wait);

@@ -209,6 +209,12 @@ static void descriptors_and_children_have_numbers(void **state)
 	assert_int_equal(wait.kind, FGT_WAIT_EVENTS);
 	assert_int_equal(wait.number, 2);
 	assert_string_equal(wait.text, "descriptors 3, 12");
+	wait = decode(SYS_poll, 0, 0, 1500, 0);
+	assert_int_equal(wait.kind, FGT_WAIT_SLEEP);
+	assert_int_equal(wait.number, -1);
+	assert_int_equal(wait.timeout_ns, UINT64_C(1500000000));
+	assert_int_equal(decode(SYS_select, 0, 0, 0, 0).kind, FGT_WAIT_SLEEP);
+	assert_int_equal(decode(SYS_select, 3, 0, 0, 0).kind, FGT_WAIT_EVENTS);
 	wait = decode(SYS_wait4, (uint64_t)-1, 0, 0, 0);
 	assert_int_equal(wait.kind, FGT_WAIT_CHILD);
 	assert_int_equal(wait.number, -1);
