@@ -192,9 +192,16 @@ void fgt_summary_waits_threads(const struct fgt_summary_waits *waits,
 }
 
 /* Six threads that each read from another socket read from no certain one. A
- * lock is the same for all of a row. */
-static bool is_clear(const struct fgt_wait_row *row, uint32_t kind)
+ * lock is the same for all of a row; a notification that has no name is like
+ * any other. */
+static bool is_clear(const struct fgt_summary_waits *waits,
+		     const struct fgt_wait_row *row, uint32_t kind)
 {
+	const struct fgt_slice_wait *wait =
+		row->wait ? &waits->slice->waits[row->wait - 1] : NULL;
+
+	if (kind == FGT_WAIT_NOTIFICATION && wait && !wait->object)
+		return true;
 	return kind == FGT_WAIT_MUTEX || kind == FGT_WAIT_RWLOCK ||
 	       kind == FGT_WAIT_PI_LOCK ||
 	       fgt_percent(row->wait_samples, row->samples) >= CLEAR_PERCENT;
@@ -206,7 +213,7 @@ void fgt_summary_waits_words(const struct fgt_summary_waits *waits,
 {
 	struct fgt_doing doing = waits->doings->doings[row->doing];
 
-	doing.wait = is_clear(row, doing.kind) ? row->wait : 0;
+	doing.wait = is_clear(waits, row, doing.kind) ? row->wait : 0;
 	*ret_words = (struct fgt_words){ .len = 0 };
 	fgt_words_add_doing(ret_words, waits->slice, &doing);
 	if (row->is_mixed && doing.wait)

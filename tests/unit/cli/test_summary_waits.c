@@ -81,6 +81,28 @@ static void waits_are_summed_by_threads_and_lock(void **state)
 	assert_string_equal(words.text, "maint");
 }
 
+static void notifications_without_a_name_are_alike(void **state)
+{
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *slice = fixture_new(TICKS);
+	FGT_AUTO(fgt_summary_waits_free) struct fgt_summary_waits *waits = NULL;
+	uint32_t stack = fixture_stack(slice, "main;work;libc.so.6!wait");
+	struct fgt_words words;
+
+	(void)state;
+	for (uint32_t i = 0; i < 3; i++) {
+		uint32_t thread = fixture_thread(slice, 10 + (int32_t)i, "job");
+
+		fixture_run(slice, thread, 0, TICKS, stack, FIXTURE_FUTEX);
+		fixture_wait(slice, FGT_WAIT_NOTIFICATION, 0, "")->address =
+			0x1000 + i;
+	}
+	assert_int_equal(fgt_summary_waits_new(slice, &waits), 0);
+	assert_int_equal(waits->row_count, 1);
+	fgt_summary_waits_words(waits, &waits->rows[0], &words);
+	assert_string_equal(words.text, "work → wait: notification");
+}
+
 static char *print(const struct fgt_ring_slice *slice,
 		   const struct fgt_summary *summary)
 {
@@ -116,6 +138,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(waits_are_summed_by_threads_and_lock),
+		cmocka_unit_test(notifications_without_a_name_are_alike),
 		cmocka_unit_test(summary_has_waits_where_nothing_ran),
 	};
 
