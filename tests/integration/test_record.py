@@ -11,6 +11,7 @@ import os
 import pty
 import re
 import select
+import shutil
 import signal
 import subprocess
 import time
@@ -68,6 +69,41 @@ def test_record(bench, busy_pid):
     data = summary(bench, "record", "-r", "499", "-d", "1", "-p",
                    str(busy_pid))
     ok("record -r", 350 < data.get("effective_hz", 0) < 510, data)
+
+
+def test_several_processes(bench):
+    """Those of a name, and those below a process."""
+    program = shutil.copy2("/bin/sleep", bench.path("twin-of-sleep"))
+    twins = [bench.start([program, "60"]) for _ in range(2)]
+    shell = bench.start(["sh", "-c", "sleep 60 & sleep 60 & echo ready; wait"],
+                        stdout=subprocess.PIPE)
+    shell.stdout.readline()
+    time.sleep(0.2)
+    with open(f"/proc/{shell.pid}/task/{shell.pid}/children") as file:
+        below = [int(word) for word in file.read().split()]
+    for name, flags, pids in (
+            ("-n NAME", ["-n", "twin-of-sleep"], [one.pid for one in twins]),
+            ("-p PID --children", ["-p", str(shell.pid), "--children"],
+             [shell.pid, *below])):
+        path = bench.path("several.folded")
+        result = bench.run("record", "-d", "1", *flags, "-o", path)
+        with open(path) as file:
+            text = file.read()
+        ok(f"record {name}: all of them, and no other", result.returncode == 0
+           and sorted({int(pid) for pid in re.findall(
+               r"^[^;]* \((\d+)\);", text, re.M)}) == sorted(pids),
+           (pids, text[:500], result.stderr))
+        ok(f"record {name}: their number is printed",
+           f"and {len(pids) - 1} more process" in result.stderr, result.stderr)
+    expect_error(bench, "record of a name that no process has", 1,
+                 "no process is called 'no-such-name'", "record", "-n",
+                 "no-such-name", "-d", "1")
+    expect_error(bench, "record --children without a process", 2,
+                 "-p PID", "record", "-n", "x", "--children", "-d", "1")
+    for pid in below:
+        os.kill(pid, signal.SIGKILL)
+    for one in twins:
+        one.kill()
 
 
 def record_in_background(bench, *arguments, **more):
@@ -200,6 +236,7 @@ def test_terminal(bench, agent_socket, busy_pid):
 
 
 def run(bench):
+    test_several_processes(bench)
     pid = start_busy(bench)
     agent_socket = start_sampling(bench, pid)
     test_record(bench, pid)

@@ -33,7 +33,9 @@
 #define NAME		     fgt_verb_record.name
 
 static const struct fgt_option options[] = {
-	{ "pid", 'p', "PID", "record this process", NULL },
+	{ "pid", 'p', "PID", "record this process", "name " },
+	{ "name", 'n', "NAME", "the processes of that name", "pid " },
+	{ "children", 0, NULL, "with -p: and the processes below it", NULL },
 	{ "duration", 'd', "SECS",
 	  "end after so long (5, 1500ms, 2m); default: ^C or its end", NULL },
 	{ "rate", 'r', "HZ", "ticks a second, 1 to 1000 (default: 101)", NULL },
@@ -57,7 +59,7 @@ struct recording {
 	sigset_t mask_before;
 	struct fgt_recorder *recorder;
 	struct fgt_sampler_options options;
-	int32_t pid;
+	struct fgt_processes processes;
 	uint64_t duration_ns; /* 0: until a signal or the end */
 	uint64_t from_ns, to_ns;
 	bool is_progress_wanted;
@@ -84,13 +86,47 @@ static int read_max_cpu(const struct fgt_arguments *arguments,
 		config, text, "--max-cpu", why);
 }
 
-/* The memory group may have less than the configuration wants. */
-static size_t ring_bytes(const struct fgt_config *config)
+/* Of each process. The memory group may have less than the configuration
+ * wants. */
+static size_t ring_bytes(const struct fgt_config *config, uint32_t processes)
 {
 	uint64_t wanted = (uint64_t)config->ring.memory_mb << 20;
-	uint64_t half = fgt_memory_limit() / 2;
+	uint64_t share = fgt_memory_limit() / 2 / processes;
 
-	return wanted < half ? wanted : half;
+	return wanted < share ? wanted : share;
+}
+
+static int choose_processes(const struct fgt_arguments *arguments,
+			    struct fgt_processes *ret_processes,
+			    struct fgt_why *why)
+{
+	const char *name = fgt_options_get(arguments, "name");
+	bool with_children = fgt_options_has(arguments, "children");
+	int64_t pid;
+	int r = fgt_options_get_number(arguments, "pid", 1, INT32_MAX, 0, &pid,
+				       why);
+
+	if (r < 0)
+		return r;
+	if ((pid || name) == !!arguments->command)
+		return fgt_why_set(
+			why, -EINVAL,
+			"%s; write record -p PID, record -n NAME or record -- "
+			"CMD",
+			arguments->command
+				? "a process and a command exclude each other"
+				: "neither a process nor a command given");
+	if (with_children && !pid)
+		return fgt_why_set(why, -EINVAL,
+				   "--children is for a process: name it with "
+				   "-p PID");
+	if (name)
+		return fgt_processes_named(name, ret_processes, why);
+	if (with_children)
+		return fgt_processes_below((int32_t)pid, ret_processes, why);
+	/* That of a command is known later. */
+	*ret_processes = (struct fgt_processes){ { (int32_t)pid }, 1 };
+	return 0;
 }
 
 static int read_flags(const struct fgt_arguments *arguments,
@@ -99,23 +135,17 @@ static int read_flags(const struct fgt_arguments *arguments,
 {
 	const char *duration = fgt_options_get(arguments, "duration");
 	uint64_t seconds = RING_SECONDS_AT_MOST;
-	int64_t pid, hz;
-	int r = fgt_options_get_number(arguments, "pid", 1, INT32_MAX, 0, &pid,
-				       why);
+	int64_t hz;
+	int r = fgt_options_get_number(arguments, "rate", 1, HZ_MAX,
+				       config->sampling.hz, &hz, why);
 
-	if (r == 0)
-		r = fgt_options_get_number(arguments, "rate", 1, HZ_MAX,
-					   config->sampling.hz, &hz, why);
 	if (r == 0 && duration)
 		r = fgt_duration_parse(duration, &recording->duration_ns, why);
 	if (r < 0)
 		return r;
-	if (!pid == !arguments->command)
-		return fgt_why_set(
-			why, -EINVAL,
-			"%s; write record -p PID or record -- CMD",
-			pid ? "-p and a command exclude each other"
-			    : "neither a process nor a command given");
+	r = choose_processes(arguments, &recording->processes, why);
+	if (r < 0)
+		return r;
 	if (recording->duration_ns)
 		seconds = (recording->duration_ns + SECOND_NS - 1) / SECOND_NS +
 			  1;
@@ -124,13 +154,13 @@ static int read_flags(const struct fgt_arguments *arguments,
 				   "-d %s is more than an hour, the most that "
 				   "can be kept; record in parts",
 				   duration);
-	recording->pid = (int32_t)pid;
 	recording->options = (struct fgt_sampler_options){
 		.hz = (unsigned int)hz,
 		.ring = { .seconds = seconds < RING_SECONDS
 					     ? RING_SECONDS
 					     : (unsigned int)seconds,
-			  .size_bytes = ring_bytes(config) },
+			  .size_bytes = ring_bytes(
+				  config, recording->processes.count) },
 		.max_depth = (unsigned int)config->sampling.max_depth,
 		.provider = config->sampling.provider,
 		.switches = FGT_SWITCHES_BUILT_IN,
@@ -191,14 +221,14 @@ static int start(const struct fgt_arguments *arguments,
 	if (r < 0)
 		return r;
 	if (command)
-		recording->pid = recording->child.pid;
+		recording->processes.pids[0] = recording->child.pid;
 	r = take_signals(recording);
 	if (r < 0)
 		return fgt_why_set(why, r,
 				   "cannot wait for signals: %s; close "
 				   "descriptors or raise ulimit -n",
 				   fgt_error_text(r));
-	r = fgt_recorder_new(&recording->options, recording->pid,
+	r = fgt_recorder_new(&recording->options, &recording->processes,
 			     &recording->recorder, why);
 	if (r == 0 && command)
 		r = fgt_child_exec(&recording->child, command[0], why);
@@ -358,9 +388,16 @@ static int run(const struct fgt_arguments *arguments)
 
 	if (fgt_config_load(fgt_options_get(arguments, "config"), &config,
 			    &why) < 0 ||
-	    read_max_cpu(arguments, config, &why) < 0 ||
-	    read_flags(arguments, config, &recording, &why) < 0 ||
-	    fgt_export_plan(arguments, config, &plan, &why) < 0)
+	    read_max_cpu(arguments, config, &why) < 0)
+		return fgt_complain(NAME, FGT_EXIT_USAGE, "%s", why.text);
+	result = read_flags(arguments, config, &recording, &why);
+	if (result < 0)
+		return fgt_complain(NAME,
+				    result == -ESRCH || result == -E2BIG
+					    ? FGT_EXIT_FAILURE
+					    : FGT_EXIT_USAGE,
+				    "%s", why.text);
+	if (fgt_export_plan(arguments, config, &plan, &why) < 0)
 		return fgt_complain(NAME, FGT_EXIT_USAGE, "%s", why.text);
 	status = fgt_export_check(&plan);
 	if (status != FGT_EXIT_OK)
@@ -383,7 +420,7 @@ const struct fgt_verb fgt_verb_record = {
 	.name = "record",
 	.synopsis = "[-d SECS] [-r HZ] [--max-cpu PERCENT] [-f FORMAT] "
 		    "[-o FILE] "
-		    "(-p PID | -- CMD [ARG...])",
+		    "(-p PID [--children] | -n NAME | -- CMD [ARG...])",
 	.summary = "sample a process or a command without a daemon",
 	.options = options,
 	.has_command = 1,
@@ -394,8 +431,9 @@ const struct fgt_verb fgt_verb_record = {
 		"its exit status is returned (128 + the signal's number if "
 		"one ended it), also when\nit was too short to be sampled; "
 		"if it is 0 but the file could not be written, the\nexit "
-		"status is 1, or 4 if that was not permitted. Children are not "
-		"followed; run the\ndaemon and attach --children for that."
+		"status is 1, or 4 if that was not permitted. Processes that "
+		"start later are not\nfollowed; run the daemon and attach "
+		"--children for that."
 		"\n\n" FGT_EXPORT_TEXT "\nExamples:\n"
 		"  fgtrace-agent record -d 10 -o out.trace.json -p 1234\n"
 		"  fgtrace-agent record -o out.folded -- gzip -k big.log\n"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A sampler in this program for one process. Runs in the command line's main
- * thread; sampling itself has a thread that the sampler starts.
+ * A sampler in this program. Runs in the command line's main thread; sampling
+ * itself has a thread that the sampler starts.
  */
 #include "agent/cli/verbs/recorder.h"
 
@@ -16,6 +16,7 @@
 #include "agent/cli/output/export.h"
 #include "agent/files/open_file.h"
 #include "agent/unwind/rows/rows.h"
+#include "ringbuf/slice/merge.h"
 
 #define NOTES_MAX      4u /* what comes when they are full is dropped */
 #define NOTE_BYTES_MAX 240u
@@ -23,7 +24,8 @@
 struct fgt_recorder {
 	struct fgt_image_cache *cache;
 	struct fgt_sampler *sampler;
-	struct fgt_target *target;
+	struct fgt_target *targets[FGT_PROCESSES_MAX];
+	uint32_t count;
 	/* Protects the notes; nests inside nothing, nothing nests inside it. */
 	pthread_mutex_t mutex;
 	char notes[NOTES_MAX][NOTE_BYTES_MAX];
@@ -62,8 +64,7 @@ static void print_notes(struct fgt_recorder *recorder)
 }
 
 static int start(struct fgt_recorder *recorder,
-		 const struct fgt_sampler_options *options, int32_t pid,
-		 struct fgt_why *why)
+		 const struct fgt_sampler_options *options, struct fgt_why *why)
 {
 	int r = fgt_image_cache_new(&recorder->cache);
 
@@ -81,11 +82,38 @@ static int start(struct fgt_recorder *recorder,
 				   "cannot start sampling: %s; free memory or "
 				   "lower ring.memory_mb",
 				   fgt_error_text(r));
-	return fgt_sampler_attach(recorder->sampler, pid, 0, &recorder->target,
-				  why);
+	return 0;
 }
 
-int fgt_recorder_new(struct fgt_sampler_options *options, int32_t pid,
+static int attach(struct fgt_recorder *recorder,
+		  const struct fgt_processes *processes, struct fgt_why *why)
+{
+	struct fgt_why last = { "" };
+	int error = 0;
+
+	for (uint32_t i = 0; i < processes->count; i++) {
+		int r = fgt_sampler_attach(
+			recorder->sampler, processes->pids[i], 0,
+			&recorder->targets[recorder->count], &last);
+
+		if (r == 0)
+			recorder->count++;
+		else
+			error = r;
+	}
+	if (!recorder->count) {
+		*why = last;
+		return error;
+	}
+	if (error)
+		fgt_note("record", "%u of %u processes are missing: %s",
+			 processes->count - recorder->count, processes->count,
+			 last.text);
+	return 0;
+}
+
+int fgt_recorder_new(struct fgt_sampler_options *options,
+		     const struct fgt_processes *processes,
 		     struct fgt_recorder **ret_recorder, struct fgt_why *why)
 {
 	FGT_AUTO(fgt_recorder_free) struct fgt_recorder *recorder = NULL;
@@ -97,7 +125,9 @@ int fgt_recorder_new(struct fgt_sampler_options *options, int32_t pid,
 	pthread_mutex_init(&recorder->mutex, NULL);
 	options->explain = explain;
 	options->context = recorder;
-	r = start(recorder, options, pid, why);
+	r = start(recorder, options, why);
+	if (r == 0)
+		r = attach(recorder, processes, why);
 	if (r < 0)
 		return r;
 	*ret_recorder = FGT_TAKE(recorder);
@@ -109,7 +139,8 @@ void fgt_recorder_free(struct fgt_recorder *recorder)
 	if (!recorder)
 		return;
 	fgt_sampler_free(recorder->sampler);
-	fgt_target_put(recorder->target);
+	for (uint32_t i = 0; i < recorder->count; i++)
+		fgt_target_put(recorder->targets[i]);
 	fgt_image_cache_free(recorder->cache);
 	fgt_reader_end();
 	pthread_mutex_destroy(&recorder->mutex);
@@ -119,8 +150,17 @@ void fgt_recorder_free(struct fgt_recorder *recorder)
 void fgt_recorder_get_status(struct fgt_recorder *recorder,
 			     struct fgt_target_status *ret_status)
 {
+	struct fgt_target_status other;
+
 	print_notes(recorder);
-	fgt_target_get_status(recorder->target, ret_status);
+	fgt_target_get_status(recorder->targets[0], ret_status);
+	for (uint32_t i = 1; i < recorder->count; i++) {
+		fgt_target_get_status(recorder->targets[i], &other);
+		ret_status->is_alive |= other.is_alive;
+		ret_status->threads += other.threads;
+		ret_status->unwind.stacks += other.unwind.stacks;
+		ret_status->unwind.complete += other.unwind.complete;
+	}
 }
 
 uint64_t fgt_recorder_since_exec(const struct fgt_recorder *recorder,
@@ -128,40 +168,79 @@ uint64_t fgt_recorder_since_exec(const struct fgt_recorder *recorder,
 {
 	struct fgt_program program;
 
-	fgt_target_get_program(recorder->target, &program);
+	fgt_target_get_program(recorder->targets[0], &program);
 	return program.first_exec_ns > from_ns ? program.first_exec_ns
 					       : from_ns;
+}
+
+static int cut_one(struct fgt_recorder *recorder, struct fgt_target *target,
+		   uint64_t from_ns, uint64_t to_ns,
+		   const struct fgt_config *config,
+		   struct fgt_ring_slice **ret_slice)
+{
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
+	bool is_live = fgt_target_is_alive(target);
+	int r = fgt_ring_cut(fgt_target_ring(target), from_ns, to_ns, &slice);
+
+	if (r == 0)
+		r = fgt_slice_name_states(slice, fgt_state_name);
+	if (r < 0)
+		return r;
+	fgt_target_cut_brief(target, slice);
+	r = fgt_export_resolve(slice, config, recorder->cache, is_live);
+	if (r == 0)
+		*ret_slice = FGT_TAKE(slice);
+	return r;
+}
+
+/* Processes without two ticks are left out, unless there is no other. */
+static int cut_all(struct fgt_recorder *recorder, uint64_t from_ns,
+		   uint64_t to_ns, const struct fgt_config *config,
+		   struct fgt_ring_slice **ret_slice)
+{
+	struct fgt_ring_slice *slices[FGT_PROCESSES_MAX];
+	uint32_t count = 0;
+	int r = 0;
+
+	for (uint32_t i = 0; i < recorder->count && r == 0; i++) {
+		r = cut_one(recorder, recorder->targets[i], from_ns, to_ns,
+			    config, &slices[count]);
+		count += r == 0;
+		if (r == -ENODATA)
+			r = 0;
+	}
+	if (r == 0 && count == 1)
+		*ret_slice = slices[--count];
+	else if (r == 0)
+		r = count ? fgt_slice_merge(
+				    (const struct fgt_ring_slice *const *)
+					    slices,
+				    count, ret_slice)
+			  : -ENODATA;
+	while (count)
+		fgt_ring_slice_free(slices[--count]);
+	return r;
 }
 
 int fgt_recorder_finish(struct fgt_recorder *recorder, uint64_t from_ns,
 			uint64_t to_ns, const struct fgt_config *config,
 			struct fgt_ring_slice **ret_slice, struct fgt_why *why)
 {
-	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
-	bool is_live = fgt_target_is_alive(recorder->target);
 	int r;
 
 	fgt_sampler_stop(recorder->sampler);
 	print_notes(recorder);
-	r = fgt_ring_cut(fgt_target_ring(recorder->target), from_ns, to_ns,
-			 &slice);
+	r = cut_all(recorder, from_ns, to_ns, config, ret_slice);
 	if (r == -ENODATA)
 		return fgt_why_set(
 			why, r,
 			"fewer than two ticks were recorded, so there "
 			"is nothing to write; record for longer, or "
 			"faster with -r");
-	if (r == 0)
-		r = fgt_slice_name_states(slice, fgt_state_name);
-	if (r == 0)
-		fgt_target_cut_brief(recorder->target, slice);
-	if (r == 0)
-		r = fgt_export_resolve(slice, config, recorder->cache, is_live);
 	if (r < 0)
 		return fgt_why_set(why, r,
 				   "cannot cut the recording: %s; free "
 				   "memory or record for less time",
 				   fgt_error_text(r));
-	*ret_slice = FGT_TAKE(slice);
 	return 0;
 }

@@ -98,13 +98,14 @@ static int record(const struct stacks_question *question,
 		.hz = HZ,
 		.switches = FGT_SWITCHES_BUILT_IN,
 	};
+	const struct fgt_processes alone = { { question->pid }, 1 };
 	uint64_t from_ns = question->now.mono_ns;
 	int r = fgt_config_load(NULL, &config, why);
 
 	if (r == 0) {
 		sampling.max_depth = (unsigned int)config->sampling.max_depth;
 		sampling.provider = config->sampling.provider;
-		r = fgt_recorder_new(&sampling, question->pid, &recorder, why);
+		r = fgt_recorder_new(&sampling, &alone, &recorder, why);
 	}
 	if (r < 0)
 		return r;

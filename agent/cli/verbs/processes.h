@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which processes a recording is of.
+ *
+ * Runs in the main thread. AS-Unsafe
+ */
+#ifndef FGT_AGENT_CLI_VERBS_PROCESSES_H
+#define FGT_AGENT_CLI_VERBS_PROCESSES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "ringbuf/base/why.h"
+
+#define FGT_PROCESSES_MAX 256u /* targets of one sampler */
+
+struct fgt_processes {
+	int32_t pids
+		[FGT_PROCESSES_MAX]; /* the oldest, or the one named, first */
+	uint32_t count;
+};
+
+/* Those whose name, or whose file's, that is. -ESRCH: none; -E2BIG: too many;
+ * errno of /proc; with why. */
+int fgt_processes_named(const char *name, struct fgt_processes *ret_processes,
+			struct fgt_why *why);
+
+/* A process, and those below it, to any depth. -E2BIG, errno of /proc; with
+ * why. */
+int fgt_processes_below(int32_t pid, struct fgt_processes *ret_processes,
+			struct fgt_why *why);
+
+#endif
