@@ -296,6 +296,9 @@ void fgt_delivery_log_given_up(const struct fgt_delivery_about *about,
 {
 	char tries[TRIES_SIZE];
 
+	/* Most reasons begin with it. */
+	if (strncmp(why, where, strlen(where)) == 0)
+		where = "";
 	fgt_log(FGT_LOG_WARNING, "undelivered", "pid %d, '%s'%s%s%s: %s",
 		about->pid, about->name, *where ? " to " : "", where,
 		describe_tries(about->tries, tries), why);

@@ -100,6 +100,10 @@ def transactions_and_chunks(checks, bench):
     case.close()
 
 
+def dsn_where(server):
+    return f"http://***@127.0.0.1:{server.port}/42"
+
+
 def answers_are_final(checks, bench):
     case = Case(bench, "final", fixed(500))
     for status in (500, 503, 400, 302, 200):
@@ -117,7 +121,9 @@ def answers_are_final(checks, bench):
               [("send_error", "transaction", 5)], case.reports())
     row = case.daemon.log_text()
     checks.ok("the log names each answer", all(
-        f"{status}" in row for status in (500, 503, 400, 302)) and
+        f"'GET_/cart': {dsn_where(case.server)}: {words}" in row for words in
+        ("answered 500", "answered 503", "answered 400", "redirected (302)"))
+        and
         "not as Sentry does" in row, row[-1500:])
     check_wrong(checks, "report", received(bench, case.server))
     case.send(2)
