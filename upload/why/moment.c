@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "ringbuf/base/array.h"
+#include "ringbuf/base/id_map.h"
 
 /* A thread at the tick, with what it must share with others of its group. */
 struct present {
@@ -74,6 +75,26 @@ static uint32_t since_tick(const struct fgt_ring_slice *slice, uint32_t run)
 	return at->first_tick;
 }
 
+/* What was before the tick is needed by since_tick() only. */
+static int find_runs(struct fgt_moment *moment)
+{
+	const struct fgt_ring_slice *slice = moment->slice;
+	uint32_t tick = moment->tick;
+
+	if (!FGT_ARRAY_NEW(moment->runs, slice->thread_count))
+		return -ENOMEM;
+	for (uint32_t i = 0; i < slice->thread_count; i++)
+		moment->runs[i] = FGT_ID_NONE;
+	for (uint32_t i = 0; i < slice->run_count; i++) {
+		const struct fgt_run *run = &slice->runs[i];
+
+		if (run->first_tick <= tick &&
+		    tick - run->first_tick < run->tick_count)
+			moment->runs[run->thread] = i;
+	}
+	return 0;
+}
+
 static uint32_t list_present(const struct fgt_moment *moment, int32_t tid,
 			     const bool *shown, struct present *present)
 {
@@ -81,8 +102,7 @@ static uint32_t list_present(const struct fgt_moment *moment, int32_t tid,
 	uint32_t count = 0;
 
 	for (uint32_t i = 0; i < slice->thread_count; i++) {
-		uint32_t run = fgt_doings_run_at(moment->doings, slice, i,
-						 moment->tick);
+		uint32_t run = moment->runs[i];
 
 		if (run == FGT_ID_NONE || (shown && !shown[run]) ||
 		    (tid && slice->threads[i].tid != tid))
@@ -141,16 +161,17 @@ static void make_groups(struct fgt_moment *moment, struct present *present,
 static uint32_t holder_of(const struct fgt_moment *moment, uint32_t run)
 {
 	const struct fgt_ring_slice *slice = moment->slice;
-	uint32_t wait = slice->runs[run].wait, thread;
+	uint32_t wait = slice->runs[run].wait, at;
+	int32_t tid = wait ? slice->waits[wait - 1].owner_tid : 0;
 
-	if (!wait || !slice->waits[wait - 1].owner_tid)
+	if (!tid)
 		return FGT_ID_NONE;
-	thread = fgt_culprit_thread(moment->doings, slice,
-				    slice->waits[wait - 1].owner_tid,
-				    moment->tick);
-	if (thread == FGT_ID_NONE)
-		return FGT_ID_NONE;
-	return fgt_doings_run_at(moment->doings, slice, thread, moment->tick);
+	/* A number may have been used by several threads. */
+	at = fgt_slice_find_thread(slice, tid);
+	for (; at < slice->thread_count && slice->threads[at].tid == tid; at++)
+		if (moment->runs[at] != FGT_ID_NONE)
+			return moment->runs[at];
+	return FGT_ID_NONE;
 }
 
 /* The cycle that begins with a run, if it is the first one of it. */
@@ -178,10 +199,8 @@ static int find_cycles(struct fgt_moment *moment)
 	    !FGT_ARRAY_NEW(moment->cycle_ends, count))
 		return -ENOMEM;
 	for (uint32_t i = 0; i < count; i++) {
-		uint32_t run = fgt_doings_run_at(moment->doings, slice, i,
-						 moment->tick);
-		uint32_t len = follow(moment, run, moment->cycle_runs + used,
-				      count - used);
+		uint32_t len = follow(moment, moment->runs[i],
+				      moment->cycle_runs + used, count - used);
 
 		used += len;
 		if (len)
@@ -210,7 +229,7 @@ int fgt_moment_new(const struct fgt_ring_slice *slice, uint64_t at_ns,
 	memory = present;
 	moment->slice = slice;
 	moment->tick = ticks - 1;
-	r = fgt_doings_new(slice, &moment->doings);
+	r = find_runs(moment);
 	if (r < 0)
 		return r;
 	if (!FGT_ARRAY_NEW(moment->groups, slice->thread_count) ||
@@ -231,7 +250,7 @@ void fgt_moment_free(struct fgt_moment *moment)
 {
 	if (!moment)
 		return;
-	fgt_doings_free(moment->doings);
+	free(moment->runs);
 	free(moment->groups);
 	free(moment->threads);
 	free(moment->cycle_runs);

@@ -8,7 +8,8 @@
 #ifndef FGT_UPLOAD_WHY_MOMENT_H
 #define FGT_UPLOAD_WHY_MOMENT_H
 
-#include "upload/why/culprit.h"
+#include "ringbuf/base/owner.h"
+#include "ringbuf/slice/slice.h"
 
 /* Threads with the same stack and state, that wait for the same kind of thing
  * and the same lock. */
@@ -21,8 +22,8 @@ struct fgt_moment_group {
 
 struct fgt_moment {
 	const struct fgt_ring_slice *slice; /* borrowed */
-	struct fgt_doings *doings;
 	uint32_t tick; /* the last one up to the instant */
+	uint32_t *runs; /* [slice->thread_count]: at the tick; FGT_ID_NONE */
 	struct fgt_moment_group *groups; /* by their first thread's tid */
 	uint32_t group_count;
 	uint32_t *threads; /* [thread_count], by group, then tid */
@@ -36,8 +37,7 @@ struct fgt_moment {
 };
 
 /* tid 0: all threads. shown: [run_count], runs without it are in no group, but
- * in cycles; NULL: all. The slice must outlive it, and needs symbols and state
- * names. -ENODATA: no tick up to at_ns, or no such thread at it; -ENOMEM. */
+ * in cycles; NULL: all. The slice must outlive it. -ENODATA: no tick up to at_ns, or no such thread at it; -ENOMEM. */
 int fgt_moment_new(const struct fgt_ring_slice *slice, uint64_t at_ns,
 		   int32_t tid, const bool *shown,
 		   struct fgt_moment **ret_moment);

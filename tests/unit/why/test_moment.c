@@ -57,6 +57,31 @@ static void equal_stacks_are_one_group(void **state)
 	fgt_ring_slice_free(slice);
 }
 
+static void holder_is_the_thread_that_has_the_number_then(void **state)
+{
+	struct fgt_ring_slice *slice = fixture_new(10);
+	uint32_t stack = fixture_stack(slice, "main;take;lock");
+	uint32_t first = fixture_thread(slice, 4242, "t");
+	uint32_t ended = fixture_thread(slice, 4243, "t");
+	uint32_t second = fixture_thread(slice, 4243, "t");
+	struct fgt_moment *moment;
+
+	(void)state;
+	fixture_run(slice, first, 2, 5, stack, FIXTURE_FUTEX);
+	fixture_wait(slice, FGT_WAIT_MUTEX, 4243, "");
+	fixture_run(slice, ended, 0, 2, stack, FIXTURE_FUTEX);
+	fixture_run(slice, second, 2, 5, stack, FIXTURE_FUTEX);
+	fixture_wait(slice, FGT_WAIT_MUTEX, 4242, "");
+	assert_true(fgt_slice_is_valid(slice));
+	assert_int_equal(fgt_moment_new(slice, tick_ns(4), 0, NULL, &moment),
+			 0);
+	assert_int_equal(moment->thread_count, 2);
+	assert_int_equal(moment->cycle_count, 1);
+	assert_int_equal(slice->runs[moment->cycle_runs[1]].thread, second);
+	fgt_moment_free(moment);
+	fgt_ring_slice_free(slice);
+}
+
 static void cycles_are_listed_once(void **state)
 {
 	/* 4242 and 4243 wait for each other; 4244 for them; 4245 for a thread
@@ -119,6 +144,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(equal_stacks_are_one_group),
+		cmocka_unit_test(holder_is_the_thread_that_has_the_number_then),
 		cmocka_unit_test(cycles_are_listed_once),
 		cmocka_unit_test(filter_leaves_cycles_whole),
 		cmocka_unit_test(time_before_the_slice_has_no_threads),
