@@ -39,8 +39,8 @@ import switches  # noqa: E402
 import table  # noqa: E402
 import targets  # noqa: E402
 
-SECTIONS = ("crowd", "pair", "switch", "tick", "parts", "slices", "delivery",
-            "server")
+SECTIONS = ("crowd", "pair", "switch", "tick", "parts", "slices", "stacks",
+            "delivery", "server")
 PROGRAMS = (("bench_unwind", "the unwinder, on a copy of its stack"),
             ("bench_ring", "the ring and the encoders, in memory"),
             ("bench_spans", "what a span costs the program (budget: 150 ns)"),
@@ -192,6 +192,9 @@ def run_sections(arguments, stage, report):
         report.put(slices.table(stage, profilers.outside(stage)[0],
                                 arguments.rounds, arguments.ring))
         run_many_slices(arguments, stage, report)
+    if "stacks" in wanted:
+        report.put(slices.stacks_table(stage, profilers.outside(stage)[0],
+                                       arguments.rounds))
     if "delivery" in wanted:
         run_delivery(arguments, stage, report)
     if "server" in wanted:

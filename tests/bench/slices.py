@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Time of slices through the command line, symbols cold and warm."""
+"""Time of slices and stacks through the command line, symbols cold and
+warm."""
 import os
 import statistics
 import time
@@ -9,6 +10,7 @@ from machine import NotRun
 FORMS = ("fgt", "envelope", "chunk.envelope", "trace.json", "pb.gz", "folded",
          "speedscope.json", "otlp", "pftrace")
 BLOCKED, DEPTH = 98, 20
+CROWD, CROWD_DEPTH, HISTORY_S = 1000, 10, 11  # threads that `stacks` shows
 
 
 def _time(agent, pid, out, ring_s):
@@ -39,6 +41,35 @@ def table(stage, agent, rounds, ring_s):
                 f"{os.path.getsize(out) / 1e6:.2f} MB")
     except NotRun as error:
         lines.append(f"  not run: {error}")
+    finally:
+        agent.close()
+        target.close()
+    return "\n".join(lines + [""])
+
+
+def stacks_table(stage, agent, rounds):
+    """What 1001 threads do now, with the ring's history of ten seconds."""
+    lines = []
+    target = stage.crowd(CROWD, CROWD_DEPTH, busy=0)
+    try:
+        target.go_on()
+        agent.start(target)
+        time.sleep(HISTORY_S)
+        for form in ("text", "json"):
+            times = []
+            for _ in range(10 * rounds + 1):
+                began = time.monotonic()
+                result = agent.call("stacks", "-p", str(target.pid), "-f",
+                                    form)
+                if result.returncode != 0:
+                    raise NotRun(result.stderr.strip())
+                times.append(1000 * (time.monotonic() - began))
+            low, middle, high = statistics.quantiles(times[1:], n=4)
+            lines.append(f"  as {form}: first {times[0]:.1f} ms, then "
+                         f"{middle:.1f} ms ({low:.1f} to {high:.1f})")
+        lines.insert(0, f"stacks of {target.threads()} threads (goal: 10 ms)")
+    except NotRun as error:
+        lines.append(f"stacks: not run: {error}")
     finally:
         agent.close()
         target.close()
