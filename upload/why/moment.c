@@ -63,16 +63,49 @@ static bool is_same_doing(const struct present *a, const struct present *b)
 	       compare_reasons(a->reason, b->reason) == 0;
 }
 
-/* The first run of what the thread does: its reason may be known later. */
+/* Does the thread do the same in its next run? The reason may be known later. */
+static bool goes_on(const struct fgt_run *run)
+{
+	return run[1].thread == run->thread &&
+	       run->first_tick + run->tick_count == run[1].first_tick &&
+	       run[1].stack == run->stack && run[1].state == run->state;
+}
+
 static uint32_t since_tick(const struct fgt_ring_slice *slice, uint32_t run)
 {
 	const struct fgt_run *at = &slice->runs[run];
 
-	while (at > slice->runs && at[-1].thread == at->thread &&
-	       at[-1].first_tick + at[-1].tick_count == at->first_tick &&
-	       at[-1].stack == at->stack && at[-1].state == at->state)
+	while (at > slice->runs && goes_on(at - 1))
 		at--;
 	return at->first_tick;
+}
+
+int fgt_moment_narrow(const struct fgt_ring_slice *slice,
+		      struct fgt_ring_slice **ret_slice)
+{
+	FGT_AUTO(free) void *memory = NULL;
+	struct fgt_ring_slice view = *slice;
+	const struct fgt_run *kept = NULL; /* the latest one */
+	struct fgt_run *runs;
+	uint32_t first = slice->run_count;
+
+	if (!FGT_ARRAY_NEW(runs, slice->run_count))
+		return -ENOMEM;
+	memory = runs;
+	for (uint32_t i = slice->run_count; i-- > 0;) {
+		const struct fgt_run *run = &slice->runs[i];
+
+		if (run->first_tick + run->tick_count != slice->tick_count &&
+		    !(kept == run + 1 && goes_on(run)))
+			continue;
+		kept = run;
+		runs[--first] = *run;
+	}
+	view.runs = runs + first;
+	view.run_count = slice->run_count - first;
+	/* They may belong to a run that was left out. */
+	view.edge_count = view.wake_count = 0;
+	return fgt_slice_narrow_runs(&view, ret_slice);
 }
 
 /* What was before the tick is needed by since_tick() only. */

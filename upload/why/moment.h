@@ -41,6 +41,13 @@ struct fgt_moment {
 int fgt_moment_new(const struct fgt_ring_slice *slice, uint64_t at_ns,
 		   int32_t tid, const bool *shown,
 		   struct fgt_moment **ret_moment);
+/*
+ * What a moment at the slice's last tick needs of it, as an independent slice:
+ * the runs that reach that tick, and what the same threads did before without
+ * a change of stack or state. -ENODATA if no thread is there at it, -ENOMEM.
+ */
+int fgt_moment_narrow(const struct fgt_ring_slice *slice,
+		      struct fgt_ring_slice **ret_slice);
 void fgt_moment_free(struct fgt_moment *moment);
 FGT_DEFINE_AUTO(struct fgt_moment *, fgt_moment_free);
 

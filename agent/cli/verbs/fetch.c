@@ -75,6 +75,8 @@ static int make_request(const struct fgt_fetch *fetch,
 	fgt_range_put(&fetch->range, request);
 	if (fetch->tid)
 		fgt_builder_int(request, "tid", fetch->tid);
+	if (fetch->is_moment)
+		fgt_builder_bool(request, "moment", true);
 	*ret_request = request;
 	return 0;
 }

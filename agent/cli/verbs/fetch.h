@@ -36,6 +36,7 @@ struct fgt_fetch {
 	struct fgt_target_choice choice;
 	struct fgt_range range; /* resolved by the agent, whose ring knows */
 	int32_t tid; /* 0: all threads */
+	bool is_moment; /* what all threads do at the range's end */
 };
 
 /* --socket, its environment variable, or the default path. -ENAMETOOLONG. */

@@ -76,6 +76,8 @@ static int fetch(const struct fgt_arguments *arguments,
 	struct fgt_fetch fetch = {
 		.socket_path = socket_path,
 		.range = question->range,
+		/* Whether a thread has changed is seen from its past. */
+		.is_moment = !question->filter.is_busy,
 	};
 	bool is_clock_set;
 	int r = fgt_fetch_read_target(arguments, &fetch, why);

@@ -161,7 +161,12 @@ static int read_slice(struct reading_call *call)
 		return refuse(call,
 			      "tid must be a number from 0 to 2147483647");
 	slice->tid = (int32_t)tid;
-	r = get_end(call, "from_ns", "from_wall_ns", &slice->from);
+	r = get_truth(call, "moment", &slice->is_moment);
+	if (r == 0 && slice->is_moment && tid)
+		return refuse(call, "tid and moment exclude each other: give "
+				    "one");
+	if (r == 0)
+		r = get_end(call, "from_ns", "from_wall_ns", &slice->from);
 	if (r == 0)
 		r = get_end(call, "to_ns", "to_wall_ns", &slice->to);
 	if (r == 0)

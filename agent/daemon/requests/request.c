@@ -58,8 +58,9 @@ static bool is_end(const struct fgt_request_end *end)
 static bool is_slice(const struct fgt_request_slice *slice)
 {
 	return is_selector(&slice->selector) && slice->tid >= 0 &&
-	       is_end(&slice->from) && is_end(&slice->to) &&
-	       !(slice->last_ns && slice->from.is_given);
+	       is_truth(slice->is_moment) &&
+	       !(slice->tid && slice->is_moment) && is_end(&slice->from) &&
+	       is_end(&slice->to) && !(slice->last_ns && slice->from.is_given);
 }
 
 static bool is_registration(const struct fgt_request_register *registration)

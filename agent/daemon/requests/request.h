@@ -62,6 +62,7 @@ struct fgt_request_end {
 struct fgt_request_slice {
 	struct fgt_request_selector selector;
 	int32_t tid; /* 0: all */
+	uint32_t is_moment; /* what threads do at the last tick */
 	struct fgt_request_end from, to;
 	uint64_t last_ns; /* 0: not given; else from is not */
 };

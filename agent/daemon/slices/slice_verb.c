@@ -44,6 +44,7 @@ static int check_range(struct slice_call *call, uint64_t from_ns,
 static int check_request(struct slice_call *call)
 {
 	call->slice.tid = call->asked->tid;
+	call->slice.is_moment = call->asked->is_moment;
 	return call->asked->to.is_given && !call->asked->to.is_wall &&
 			       !call->asked->from.is_wall
 		       ? check_range(call, call->asked->from.ns,

@@ -17,6 +17,7 @@
 #include "ringbuf/base/heartbeat.h"
 #include "ringbuf/slice/slice_codec.h"
 #include "ringbuf/slice/wall_clock.h"
+#include "upload/why/moment.h"
 
 #define SECOND_NS UINT64_C(1000000000)
 #define STALL_NS  (30 * SECOND_NS)
@@ -329,6 +330,8 @@ static int cut(const struct fgt_slice_work *work,
 	if (r < 0)
 		return r;
 	fgt_target_cut_brief(work->target, whole);
+	if (work->request.is_moment)
+		return fgt_moment_narrow(whole, ret_slice);
 	if (work->request.tid != 0)
 		return fgt_slice_narrow(whole, work->request.from_ns,
 					work->request.to_ns, work->request.tid,

@@ -34,6 +34,7 @@ struct fgt_targets;
 struct fgt_slice_request {
 	uint64_t from_ns, to_ns; /* CLOCK_MONOTONIC, from ≤ to */
 	int32_t tid; /* 0: all */
+	bool is_moment; /* what threads do at the last tick */
 	bool is_clock_set; /* the wall clock, within the ring's time */
 };
 

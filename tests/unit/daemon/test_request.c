@@ -92,7 +92,15 @@ static void ranges_of_slices_are_checked(void **state)
 	(void)state;
 	slice->tid = -1;
 	assert_false(is_valid(&request));
+	slice->tid = 1;
+	assert_true(is_valid(&request));
+	slice->is_moment = 1;
+	assert_false(is_valid(&request));
 	slice->tid = 0;
+	assert_true(is_valid(&request));
+	slice->is_moment = 2;
+	assert_false(is_valid(&request));
+	slice->is_moment = 0;
 	slice->from.is_given = 3;
 	assert_false(is_valid(&request));
 	slice->from.is_given = 1;

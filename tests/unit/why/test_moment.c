@@ -82,6 +82,47 @@ static void holder_is_the_thread_that_has_the_number_then(void **state)
 	fgt_ring_slice_free(slice);
 }
 
+static void last_tick_needs_no_more_than_what_goes_on_at_it(void **state)
+{
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *part = NULL;
+	struct fgt_ring_slice *slice = fixture_new(10);
+	uint32_t stack = fixture_stack(slice, "main;take;lock");
+	uint32_t other = fixture_stack(slice, "main;compute");
+	uint32_t thread = fixture_thread(slice, 4242, "t");
+	uint32_t ended = fixture_thread(slice, 4243, "ended");
+	struct fgt_moment *moment;
+
+	(void)state;
+	fixture_run(slice, thread, 0, 2, stack, FIXTURE_FUTEX);
+	fixture_run(slice, thread, 2, 1, other, FGT_STATE_RUNNING);
+	fixture_run(slice, thread, 3, 3, stack, FIXTURE_FUTEX);
+	fixture_run(slice, thread, 6, 4, stack, FIXTURE_FUTEX);
+	fixture_wait(slice, FGT_WAIT_MUTEX, 4243, "");
+	fixture_run(slice, ended, 0, 9, other, FGT_STATE_RUNNING);
+	assert_true(fgt_slice_is_valid(slice));
+	assert_int_equal(fgt_moment_narrow(slice, &part), 0);
+	fgt_ring_slice_free(slice);
+	assert_true(fgt_slice_is_valid(part));
+	assert_int_equal(part->run_count, 2);
+	assert_int_equal(part->thread_count, 1);
+	assert_int_equal(part->node_count, 3);
+	assert_int_equal(fgt_moment_new(part, UINT64_MAX, 0, NULL, &moment), 0);
+	assert_int_equal(moment->tick, 9);
+	assert_int_equal(moment->groups[0].first_tick, 3);
+	assert_int_equal(moment->threads[0], 0);
+	assert_int_equal(part->waits[0].owner_tid, 4243);
+	fgt_moment_free(moment);
+}
+
+static void time_without_threads_at_its_end_is_no_data(void **state)
+{
+	struct fgt_ring_slice *slice = make((int32_t[]){ 0, 0, 0, 0 }), *part;
+
+	(void)state;
+	assert_int_equal(fgt_moment_narrow(slice, &part), -ENODATA);
+	fgt_ring_slice_free(slice);
+}
+
 static void cycles_are_listed_once(void **state)
 {
 	/* 4242 and 4243 wait for each other; 4244 for them; 4245 for a thread
@@ -145,6 +186,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(equal_stacks_are_one_group),
 		cmocka_unit_test(holder_is_the_thread_that_has_the_number_then),
+		cmocka_unit_test(
+			last_tick_needs_no_more_than_what_goes_on_at_it),
+		cmocka_unit_test(time_without_threads_at_its_end_is_no_data),
 		cmocka_unit_test(cycles_are_listed_once),
 		cmocka_unit_test(filter_leaves_cycles_whole),
 		cmocka_unit_test(time_before_the_slice_has_no_threads),
