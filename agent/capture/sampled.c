@@ -303,6 +303,7 @@ void fgt_sampled_stop(struct fgt_sampled *sampled, uint64_t now_ns,
 	look->who_ran_state = NULL;
 	fgt_look_follow_end(look);
 	fgt_sampled_end_service(sampled);
+	fgt_sampled_end_traces(sampled);
 	fgt_stacks_done(&look->stacks);
 	fgt_fd_close(FGT_TAKE_FD(sampled->memory_fd));
 	fgt_fd_budget_close(look->budget, &look->leader_stat_fd);

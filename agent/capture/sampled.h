@@ -68,6 +68,8 @@ struct fgt_sampled {
 		} asked;
 	} service;
 
+	struct fgt_traces *traces; /* NULL: the program publishes none */
+
 	uint64_t chores_ns; /* when the once-a-second work was done */
 	uint64_t rate_ticks; /* for effective_hz */
 	bool has_run; /* any thread, since the last chores */
@@ -140,6 +142,31 @@ void fgt_sampled_end_service(struct fgt_sampled *sampled);
  * second. */
 void fgt_sampled_check_service(struct fgt_sampled *sampled,
 			       const struct fgt_tick *tick, bool has_run);
+
+/* Of the program that the maps are of, if it is not another one by now: the
+ * bytes copied. May wait for a file system. errno of pread(2) */
+int64_t fgt_sampled_copy(const struct fgt_sampled *sampled, uint64_t address,
+			 void *buffer, size_t len);
+/* All len bytes, and of memory only: for struct fgt_context_memory, whose
+ * context is the target. -EFAULT */
+int fgt_sampled_read_memory(void *sampled, uint64_t address, void *buffer,
+			    size_t len);
+
+/*
+ * ---- Traces of its threads (sampled_traces.c) --------------------------------
+ *
+ * Once a second, and at the end: does the program publish contexts of threads?
+ */
+void fgt_sampled_find_traces(struct fgt_sampled *sampled);
+void fgt_sampled_end_traces(struct fgt_sampled *sampled);
+/* Where it does (traces is not NULL): in a tick that has looked at a thread,
+ * whose stack so many ticks before it show, too; the thread has ended. */
+void fgt_sampled_read_trace(struct fgt_sampled *sampled,
+			    const struct fgt_tick *tick,
+			    const struct fgt_thread *thread,
+			    uint32_t credit_ticks);
+void fgt_sampled_end_trace(struct fgt_sampled *sampled,
+			   const struct fgt_thread *thread);
 
 /* Between begin and commit: the wake-ups that the last look found, with what
  * their wakers did (sampled_wakes.c). */

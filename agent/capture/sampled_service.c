@@ -28,8 +28,8 @@ _Static_assert(FGT_SNAPSHOT_MAX_BYTES >= FGT_CONTEXT_PAYLOAD_MAX,
 	       "the tick's buffer has room for a payload");
 
 /* Of the program that the maps are of: after an exec there is nothing. */
-static int64_t copy(const struct fgt_sampled *sampled, uint64_t address,
-		    void *buffer, size_t len)
+int64_t fgt_sampled_copy(const struct fgt_sampled *sampled, uint64_t address,
+			 void *buffer, size_t len)
 {
 	struct fgt_heartbeat *heartbeat;
 	ssize_t got;
@@ -45,8 +45,8 @@ static int64_t copy(const struct fgt_sampled *sampled, uint64_t address,
 	return got < 0 ? -errno : got;
 }
 
-static int read_memory(void *context, uint64_t address, void *buffer,
-		       size_t len)
+int fgt_sampled_read_memory(void *context, uint64_t address, void *buffer,
+			    size_t len)
 {
 	struct fgt_sampled *sampled = context;
 	struct fgt_stacks *stacks = &sampled->look.stacks;
@@ -55,7 +55,7 @@ static int read_memory(void *context, uint64_t address, void *buffer,
 
 	stacks->readable.is_refused = is_refused; /* which is of a stack */
 	if (got == (int64_t)len)
-		got = copy(sampled, address, buffer, len);
+		got = fgt_sampled_copy(sampled, address, buffer, len);
 	if (got < 0)
 		return (int)got;
 	return got == (int64_t)len ? 0 : -EFAULT;
@@ -159,7 +159,8 @@ static int take_asked(struct fgt_sampled *sampled)
 static int read_context(struct fgt_sampled *sampled,
 			const struct fgt_tick *tick)
 {
-	const struct fgt_context_memory memory = { read_memory, sampled };
+	const struct fgt_context_memory memory = { fgt_sampled_read_memory,
+						   sampled };
 	const struct fgt_maps *maps = sampled->look.stacks.maps;
 	int r = -ENOENT;
 
@@ -203,8 +204,8 @@ static void check_title(struct fgt_sampled *sampled)
 	char bytes[FGT_TITLE_MAX], title[FGT_TITLE_MAX];
 
 	if (!sampled->service.arguments ||
-	    read_memory(sampled, sampled->service.arguments, bytes,
-			sizeof(bytes)) < 0)
+	    fgt_sampled_read_memory(sampled, sampled->service.arguments, bytes,
+				    sizeof(bytes)) < 0)
 		return;
 	sampled->service.is_title_read = true;
 	fgt_title_parse(bytes, sizeof(bytes), title);

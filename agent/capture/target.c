@@ -35,6 +35,7 @@ struct fgt_target {
 	uint64_t brief_count;
 	struct fgt_program program;
 	int spans_fd; /* memfd of its span log, -1 */
+	struct fgt_span_log *traces; /* the sampler's; NULL: none */
 };
 
 int fgt_target_new(struct fgt_ring *ring,
@@ -78,6 +79,7 @@ void fgt_target_put(struct fgt_target *target)
 		return;
 	fgt_ring_free(target->ring);
 	fgt_fd_close(target->spans_fd);
+	fgt_span_log_free(target->traces);
 	pthread_mutex_destroy(&target->mutex);
 	free(target);
 }
@@ -115,20 +117,29 @@ bool fgt_target_has_spans(struct fgt_target *target, int memfd)
 	return is_same;
 }
 
+void fgt_target_set_traces(struct fgt_target *target, struct fgt_span_log *log)
+{
+	pthread_mutex_lock(&target->mutex);
+	target->traces = log;
+	pthread_mutex_unlock(&target->mutex);
+}
+
 int fgt_target_cut_spans(struct fgt_target *target,
 			 struct fgt_ring_slice *slice)
 {
 	FGT_AUTO(fgt_fd_close) int fd = -1;
+	const struct fgt_span_log *traces;
 	int r;
 
 	/* A copy: cutting takes longer than a caller should wait. */
 	pthread_mutex_lock(&target->mutex);
 	if (fgt_fd_apart_is_kept(target->spans_fd))
 		fd = dup_fd(target->spans_fd);
+	traces = target->traces;
 	pthread_mutex_unlock(&target->mutex);
-	if (fd < 0)
+	if (fd < 0 && !traces)
 		return 0;
-	r = fgt_span_memfd_cut(fd, slice);
+	r = fgt_span_memfd_cut(fd, traces, slice);
 	return r == -ENOMEM ? r : 0;
 }
 

@@ -76,7 +76,10 @@ int fgt_target_set_spans(struct fgt_target *target, int memfd);
 /* Is that what it was given, and not closed since by a program that records
  * itself? MT-Safe */
 bool fgt_target_has_spans(struct fgt_target *target, int memfd);
-/* Adds that to a slice that was just cut. A log that makes no sense adds
+/* … and those that its sampler writes into this one, once. Takes it over. */
+struct fgt_span_log;
+void fgt_target_set_traces(struct fgt_target *target, struct fgt_span_log *log);
+/* Adds both to a slice that was just cut. A log that makes no sense adds
  * nothing. -ENOMEM. MT-Safe */
 int fgt_target_cut_spans(struct fgt_target *target,
 			 struct fgt_ring_slice *slice);

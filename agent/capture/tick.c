@@ -50,6 +50,8 @@ static void write_verdict(struct fgt_sampled *sampled,
 				   verdict->leaf, verdict->credit_ticks);
 		break;
 	case FGT_VERDICT_ENDED:
+		if (sampled->traces)
+			fgt_sampled_end_trace(sampled, thread);
 		fgt_ring_thread_end(ring, thread->slot);
 		thread->slot = FGT_THREAD_NO_SLOT;
 		sampled->look.threads.sampled_count--;
@@ -69,6 +71,9 @@ static void write_verdict(struct fgt_sampled *sampled,
 		fgt_ring_set_edges(ring, thread->slot, verdict->edges);
 	if (verdict->edges)
 		fgt_sampled_write_wakes(sampled, tick, thread);
+	if (sampled->traces && tick)
+		fgt_sampled_read_trace(sampled, tick, thread,
+				       verdict->credit_ticks);
 }
 
 /* What it did in the old program must not go on in the new one. */
@@ -400,6 +405,7 @@ static void do_chores(struct fgt_sampled *sampled, const struct fgt_tick *tick,
 	if (has_run)
 		reread(sampled, tick);
 	fgt_sampled_check_service(sampled, tick, has_run);
+	fgt_sampled_find_traces(sampled);
 }
 
 static void commit(struct fgt_sampled *sampled)

@@ -300,12 +300,16 @@ static int put_in_order(struct fgt_span_gathering *all)
 	return 0;
 }
 
-int fgt_span_log_cut(const struct fgt_span_log *log,
-		     struct fgt_ring_slice *slice)
+/* Either may be NULL. */
+static int cut_logs(const struct fgt_span_log *log,
+		    const struct fgt_span_log *other,
+		    struct fgt_ring_slice *slice)
 {
 	struct fgt_span_gathering all = { .slice = slice };
-	int r = fgt_span_log_read(log, NULL, gather, &all);
+	int r = log ? fgt_span_log_read(log, NULL, gather, &all) : 0;
 
+	if (r == 0 && other)
+		r = fgt_span_log_read(other, NULL, gather, &all);
 	if (r == 0)
 		r = put_in_order(&all);
 	if (r == 0)
@@ -314,13 +318,18 @@ int fgt_span_log_cut(const struct fgt_span_log *log,
 	return r;
 }
 
-int fgt_span_memfd_cut(int memfd, struct fgt_ring_slice *slice)
+int fgt_span_log_cut(const struct fgt_span_log *log,
+		     struct fgt_ring_slice *slice)
+{
+	return cut_logs(log, NULL, slice);
+}
+
+int fgt_span_memfd_cut(int memfd, const struct fgt_span_log *other,
+		       struct fgt_ring_slice *slice)
 {
 	FGT_AUTO(fgt_span_log_free) struct fgt_span_log *log = NULL;
-	int r;
+	int error = memfd < 0 ? 0 : fgt_span_log_open(memfd, &log);
+	int r = log || other ? cut_logs(log, other, slice) : 0;
 
-	if (memfd < 0)
-		return 0;
-	r = fgt_span_log_open(memfd, &log);
-	return r < 0 ? r : fgt_span_log_cut(log, slice);
+	return r < 0 ? r : error;
 }

@@ -22,10 +22,12 @@ int fgt_span_log_cut(const struct fgt_span_log *log,
 		     struct fgt_ring_slice *slice);
 
 /*
- * The same for the memfd of a log; -1: there is none. A descriptor that is no
- * log leaves the slice without spans: -EINVAL, which callers may ignore.
+ * The same for the memfd of a log; -1: there is none; and for another log, whose
+ * numbers are others; NULL: none. A descriptor that is no log adds no spans:
+ * -EINVAL, which callers may ignore.
  */
-int fgt_span_memfd_cut(int memfd, struct fgt_ring_slice *slice);
+int fgt_span_memfd_cut(int memfd, const struct fgt_span_log *other,
+		       struct fgt_ring_slice *slice);
 
 /* ---- Between the parts of it ------------------------------------------- */
 

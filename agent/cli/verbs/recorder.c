@@ -184,6 +184,8 @@ static int cut_one(struct fgt_recorder *recorder, struct fgt_target *target,
 
 	if (r == 0)
 		r = fgt_slice_name_states(slice, fgt_state_name);
+	if (r == 0)
+		r = fgt_target_cut_spans(target, slice);
 	if (r < 0)
 		return r;
 	fgt_target_cut_brief(target, slice);

@@ -247,7 +247,8 @@ static int name(struct fgt_ring_slice *slice)
 static int add_spans(const struct received_order *order,
 		     struct fgt_ring_slice *slice)
 {
-	int r = fgt_span_memfd_cut(order->fds.fd[FGT_DELIVERY_SPANS], slice);
+	int r = fgt_span_memfd_cut(order->fds.fd[FGT_DELIVERY_SPANS], NULL,
+				   slice);
 
 	return r == -ENOMEM ? r : 0;
 }

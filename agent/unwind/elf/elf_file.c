@@ -124,10 +124,28 @@ static void scan_notes(struct fgt_elf *elf, const struct fgt_elf_source *source,
 	}
 }
 
+static void note_segment(struct fgt_elf_tls_segments *segments,
+			 const Elf64_Phdr *segment)
+{
+	if (segment->p_type == PT_TLS) {
+		segments->tls_size = segment->p_memsz;
+		segments->tls_align = segment->p_align;
+	}
+	if (segment->p_type == PT_DYNAMIC) {
+		segments->dynamic_offset = segment->p_offset;
+		segments->dynamic_size = segment->p_filesz;
+	}
+	if (segment->p_type == PT_INTERP)
+		segments->is_program = true;
+}
+
 static int parse_segments(struct fgt_elf *elf,
 			  const struct fgt_elf_source *source,
 			  const Elf64_Ehdr *header)
 {
+	struct fgt_elf_tls_segments segments = {
+		.is_program = header->e_type == ET_EXEC,
+	};
 	Elf64_Phdr segment;
 	int r;
 
@@ -144,6 +162,7 @@ static int parse_segments(struct fgt_elf *elf,
 					sizeof(segment));
 		if (r < 0)
 			return -EBADMSG;
+		note_segment(&segments, &segment);
 		if (segment.p_type == PT_LOAD)
 			take_load(elf, &segment);
 		if (segment.p_type == PT_NOTE)
@@ -156,6 +175,7 @@ static int parse_segments(struct fgt_elf *elf,
 			elf->eh_frame_hdr.size = segment.p_filesz;
 		}
 	}
+	fgt_elf_find_tls(source, elf, &segments, &elf->thread_context);
 	return 0;
 }
 

@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "agent/unwind/elf/elf_tls.h"
 #include "ringbuf/base/owner.h"
 #include "ringbuf/slice/frame.h"
 
@@ -48,6 +49,7 @@ struct fgt_elf {
 	struct fgt_elf_range eh_frame_hdr, eh_frame, debug_frame;
 	struct fgt_elf_range debuglink, altlink; /* .gnu_debug…link */
 	bool has_symtab, has_debug_info; /* with contents */
+	struct fgt_elf_tls thread_context;
 };
 
 /* Exactly len bytes. -ENODATA past the end, -EIO and errno of pread. */

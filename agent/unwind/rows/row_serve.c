@@ -147,6 +147,9 @@ static void answer_elf(struct row_serve *server,
 	}
 	sent.build_id_len = elf->build_id_len;
 	sent.build_id_address = elf->build_id_address;
+	sent.tls_kind = elf->thread_context.kind;
+	sent.tls_word = elf->thread_context.word;
+	sent.tls_offset = elf->thread_context.offset;
 	memcpy(sent.build_id, elf->build_id, elf->build_id_len);
 	memcpy(server->payload, &sent, sizeof(sent));
 	server->payload_len = sizeof(sent);

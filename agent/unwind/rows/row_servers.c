@@ -29,7 +29,8 @@ static int take_elf(const uint8_t *bytes, size_t len, struct fgt_elf *ret_elf)
 		return -EBADMSG;
 	memcpy(&sent, bytes, sizeof(sent));
 	if (!sent.load_count || sent.load_count > FGT_ELF_LOADS_MAX ||
-	    sent.build_id_len > FGT_BUILD_ID_MAX)
+	    sent.build_id_len > FGT_BUILD_ID_MAX ||
+	    sent.tls_kind >= FGT_ELF_TLS_KINDS)
 		return -EBADMSG;
 	elf.load_count = sent.load_count;
 	for (uint32_t i = 0; i < sent.load_count; i++) {
@@ -48,6 +49,11 @@ static int take_elf(const uint8_t *bytes, size_t len, struct fgt_elf *ret_elf)
 	elf.build_id_len = sent.build_id_len;
 	memcpy(elf.build_id, sent.build_id, sent.build_id_len);
 	elf.build_id_address = sent.build_id_address;
+	elf.thread_context = (struct fgt_elf_tls){
+		.kind = (enum fgt_elf_tls_kind)sent.tls_kind,
+		.word = sent.tls_word,
+		.offset = sent.tls_offset,
+	};
 	*ret_elf = elf;
 	return 0;
 }

@@ -50,6 +50,7 @@ struct fgt_rows_reply {
 struct fgt_rows_elf {
 	uint32_t load_count, build_id_len;
 	uint64_t build_id_address;
+	uint64_t tls_kind, tls_word, tls_offset; /* thread_context */
 	struct {
 		uint64_t address, offset, file_size;
 		uint32_t is_executable, is_writable;

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Threads that work for one of four traces at a time, in a function of that
+ * trace's name, and publish contexts, written from the specification alone
+ * (OTEP 4719 and 4947).
+ *
+ * traced LIBRARY WAY; traced-own WAY. Prints "ready PID", works until its input
+ * ends. Ways:
+ *   pointer   each span has a record, the variable changes
+ *   in-place  a thread has one record, which changes
+ *   hostile   records where nothing is mapped, unreadable, not valid, too short
+ *   silent    without a process context
+ */
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifndef PR_SET_VMA
+#define PR_SET_VMA	     0x53564d61
+#define PR_SET_VMA_ANON_NAME 0
+#endif
+
+#define PAGE	4096
+#define THREADS 3
+#define TRACES	4
+
+struct __attribute__((packed, aligned(2))) record {
+	uint8_t trace_id[16], span_id[8];
+	_Atomic uint8_t valid;
+	uint8_t trace_flags;
+	uint16_t attrs_size;
+};
+
+struct header {
+	char signature[8];
+	uint32_t version, payload_size;
+	_Atomic uint64_t published_at_ns;
+	uint64_t payload;
+};
+
+static const char *way;
+static volatile uint64_t anchor;
+static atomic_uint_least64_t spans;
+
+#ifdef IS_OWN
+void set_context(void *record);
+#else
+static void (*set_context)(void *record);
+#endif
+
+static uint64_t now_ns(clockid_t clock)
+{
+	struct timespec now;
+
+	clock_gettime(clock, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static void publish_process(void)
+{
+	/* Resource { attributes { "service.name": "traced" } } */
+	static const char payload[] = "\x0a\x1a\x0a\x18\x0a\x0cservice.name"
+				      "\x12\x08\x0a\x06traced";
+	int fd = memfd_create("OTEL_CTX", MFD_CLOEXEC);
+	struct header *header;
+
+	if (fd < 0 || ftruncate(fd, PAGE) < 0)
+		abort();
+	header = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+	if (header == MAP_FAILED || madvise(header, PAGE, MADV_DONTFORK) < 0)
+		abort();
+	close(fd);
+	prctl(PR_SET_VMA, PR_SET_VMA_ANON_NAME, header, PAGE, "OTEL_CTX");
+	header->version = 2;
+	header->payload_size = sizeof(payload) - 1;
+	memcpy(header + 1, payload, sizeof(payload));
+	header->payload = (uintptr_t)(header + 1);
+	memcpy(header->signature, "OTEL_CTX", 8);
+	atomic_store(&header->published_at_ns, now_ns(CLOCK_BOOTTIME));
+}
+
+static void __attribute__((noinline)) burn_ms(unsigned int ms)
+{
+	uint64_t end_ns = now_ns(CLOCK_MONOTONIC) + ms * 1000000ull;
+
+	while (now_ns(CLOCK_MONOTONIC) < end_ns)
+		for (unsigned int i = 0; i < 1000; i++)
+			anchor = anchor * 31 + i;
+}
+
+static void __attribute__((noinline)) sleep_ms(unsigned int ms)
+{
+	const struct timespec time = { .tv_nsec = ms * 1000000l };
+
+	nanosleep(&time, NULL);
+}
+
+/* A function for each trace, so that a stack names it. */
+#define TRACE(name)                                                            \
+	static void __attribute__((noinline)) name(unsigned int ms)            \
+	{                                                                      \
+		burn_ms(ms);                                                   \
+		sleep_ms(ms);                                                  \
+		burn_ms(ms / 2);                                               \
+		anchor++;                                                      \
+	}
+TRACE(span_of_1)
+TRACE(span_of_2)
+TRACE(span_of_3)
+TRACE(span_of_4)
+
+static void (*const traces[TRACES])(unsigned int) = { span_of_1, span_of_2,
+						      span_of_3, span_of_4 };
+
+static void fill(struct record *record, unsigned int trace)
+{
+	uint64_t span = atomic_fetch_add(&spans, 1) + 1;
+
+	atomic_store(&record->valid, 0);
+	memset(record, 0, sizeof(*record));
+	record->trace_id[0] = 0xfe;
+	record->trace_id[15] = (uint8_t)(trace + 1);
+	memcpy(record->span_id, &span, sizeof(span));
+	atomic_store(&record->valid, 1);
+}
+
+/* A record that readers must not believe, or not be hurt by. */
+static void *hostile(unsigned int i)
+{
+	static struct record *end;
+	uint8_t *pages;
+
+	if (!end) {
+		pages = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE,
+			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		if (pages == MAP_FAILED ||
+		    mprotect(pages + PAGE, PAGE, PROT_NONE) < 0)
+			abort();
+		end = (struct record *)(pages + PAGE - sizeof(*end));
+		memset(pages, 0xff, PAGE);
+	}
+	switch (i % 5) {
+	case 0:
+		return (void *)16; /* nothing there */
+	case 1:
+		return (uint8_t *)end + sizeof(*end); /* not readable */
+	case 2:
+		return end; /* valid is 255 */
+	case 3:
+		return (uint8_t *)end + 8; /* its end cannot be read */
+	default:
+		return (void *)UINT64_MAX;
+	}
+}
+
+static void *work(void *argument)
+{
+	unsigned int thread = (unsigned int)(uintptr_t)argument;
+	struct record records[2];
+
+	memset(records, 0, sizeof(records));
+	for (unsigned int i = 0;; i++) {
+		unsigned int trace = (i + thread) % TRACES;
+		struct record *record =
+			&records[strcmp(way, "in-place") ? i % 2 : 0];
+
+		fill(record, trace);
+		set_context(strcmp(way, "hostile") ? (void *)record
+						   : hostile(i));
+		traces[trace](400 + 70 * thread);
+		if (strcmp(way, "in-place"))
+			set_context(NULL);
+		else
+			atomic_store(&record->valid, 0);
+		sleep_ms(15);
+	}
+	return NULL;
+}
+
+int main(int argc, char **argv)
+{
+	pthread_t thread;
+	char byte;
+
+	if (argc < 2)
+		return 2;
+	way = argv[argc - 1];
+#ifndef IS_OWN
+	void *library = dlopen(argv[1], RTLD_NOW);
+
+	if (!library)
+		return 1;
+	*(void **)&set_context = dlsym(library, "set_context");
+	if (!set_context)
+		return 1;
+#endif
+	if (strcmp(way, "silent"))
+		publish_process();
+	for (uintptr_t i = 0; i < THREADS; i++)
+		if (pthread_create(&thread, NULL, work, (void *)i))
+			return 1;
+	printf("ready %d\n", getpid());
+	fflush(stdout);
+	while (read(0, &byte, 1) > 0)
+		;
+	return 0;
+}
