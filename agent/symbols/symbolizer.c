@@ -45,6 +45,7 @@ static int set_places(struct fgt_symbolizer *symbolizer,
 	symbolizer->places = (struct fgt_image_places){
 		.open_image = options->open_image,
 		.context = options->context,
+		.is_image_checked = options->is_image_checked,
 		.debug_dirs = (const char *const *)symbolizer->debug_dirs,
 		.debug_dir_count = count,
 	};

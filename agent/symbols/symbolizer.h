@@ -23,6 +23,8 @@ struct fgt_symbolizer_options {
 	int (*open_image)(void *context, const struct fgt_ring_slice *slice,
 			  const struct fgt_slice_image *image, int *ret_fd);
 	void *context;
+	/* What that opens may be another file: its build id is compared. */
+	bool is_image_checked;
 	/*
 	 * The program to execute as helper; it calls
 	 * fgt_helper_serve_if_asked(). Outlives the symbolizer. NULL: this

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "agent/cli/complaint.h"
+#include "agent/cli/output/debuginfod.h"
 #include "agent/cli/output/upload.h"
 #include "agent/cli/summary/summary.h"
 #include "agent/symbols/elf/image_open.h"
@@ -192,6 +193,8 @@ int fgt_export_resolve(struct fgt_ring_slice *slice,
 
 	if (r == 0)
 		r = fgt_symbolizer_resolve(symbolizer, slice, is_live);
+	if (r == 0)
+		fgt_debuginfod_name(slice, config);
 	return r;
 }
 

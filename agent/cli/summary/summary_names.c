@@ -6,6 +6,7 @@
 #include "agent/cli/summary/summary_names.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "agent/cli/summary/summary.h"
@@ -73,6 +74,13 @@ int fgt_nameless_count(const struct fgt_ring_slice *slice,
 	return 0;
 }
 
+static bool is_server_named(void)
+{
+	const char *urls = getenv("DEBUGINFOD_URLS");
+
+	return urls && urls[0];
+}
+
 void fgt_nameless_print(const struct fgt_nameless *nameless, uint64_t samples,
 			FILE *file)
 {
@@ -85,7 +93,11 @@ void fgt_nameless_print(const struct fgt_nameless *nameless, uint64_t samples,
 			"names, most of them of ",
 			stripped);
 		fgt_print_text(file, nameless->path, 200);
-		fputs(": install its debug package (-dbgsym, -debuginfo)\n",
+		fputs(": install its debug package (-dbgsym, -debuginfo)",
+		      file);
+		fputs(is_server_named() ? "\n"
+					: ", or set DEBUGINFOD_URLS to a "
+					  "debuginfod server\n",
 		      file);
 	}
 	if (compiled > NAMELESS_PERCENT)

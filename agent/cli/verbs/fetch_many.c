@@ -6,6 +6,7 @@
 #include <errno.h>
 
 #include "agent/cli/complaint.h"
+#include "agent/cli/output/debuginfod.h"
 #include "agent/cli/range/several.h"
 #include "agent/cli/verbs/fetch.h"
 
@@ -28,6 +29,8 @@ static int cut(void *context, int32_t pid, const struct fgt_range *range,
 	if (r == 0)
 		r = fgt_fetch_slice(&fetch, &channel, ret_slice, &is_clock_set,
 				    why);
+	if (r == 0)
+		fgt_debuginfod_name(*ret_slice, NULL);
 	asking->is_clock_set |= is_clock_set;
 	return r;
 }

@@ -118,10 +118,13 @@ static enum fgt_symbol_reason open_image(const struct fgt_image_places *places,
 {
 	if (!strcmp(path, "[vdso]"))
 		return open_vdso(image, ret_fd);
-	if (places->open_image &&
-	    !places->open_image(places->context, slice, image, ret_fd))
+	if (!places->open_image ||
+	    places->open_image(places->context, slice, image, ret_fd))
+		return open_below(search, path, image, ret_fd);
+	if (!places->is_image_checked || is_same_file(search, *ret_fd, image))
 		return FGT_SYMBOL_FOUND;
-	return open_below(search, path, image, ret_fd);
+	fgt_file_close_of(FGT_TAKE_FD(*ret_fd), search->root->uid);
+	return FGT_SYMBOL_OTHER_FILE;
 }
 
 /* -ETIME: the image itself does not come. */

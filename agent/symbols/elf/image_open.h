@@ -24,6 +24,7 @@ struct fgt_image_places {
 	int (*open_image)(void *context, const struct fgt_ring_slice *slice,
 			  const struct fgt_slice_image *image, int *ret_fd);
 	void *context;
+	bool is_image_checked;
 	const char *const *debug_dirs; /* [debug_dir_count] */
 	size_t debug_dir_count;
 	/* See struct fgt_debug_places. */
