@@ -43,16 +43,20 @@ static int unite_ticks(struct fgt_merge *merge)
 	return 0;
 }
 
-/* Where a tick ends that the next one does not: a missed one is no part of it. */
+/* Where a tick ends that the next one does not: a missed one is no part of it.
+ * Never behind the next one, whatever the period of a hostile slice: only
+ * differences are compared. */
 static uint64_t end_of(const struct fgt_ring_slice *slice, uint32_t tick)
 {
-	uint64_t end_ns = slice->tick_ns[tick] + fgt_pace_ns(slice, tick) -
-			  slice->period_ns / 2;
+	uint64_t begin_ns = slice->tick_ns[tick], gap_ns;
+	uint64_t length_ns = fgt_pace_ns(slice, tick) - slice->period_ns / 2;
 
-	if (tick + 1 < slice->tick_count &&
-	    slice->tick_ns[tick + 1] < end_ns + slice->period_ns)
-		return slice->tick_ns[tick + 1];
-	return end_ns;
+	if (tick + 1 < slice->tick_count) {
+		gap_ns = slice->tick_ns[tick + 1] - begin_ns;
+		if (gap_ns < length_ns || gap_ns - length_ns < slice->period_ns)
+			return slice->tick_ns[tick + 1];
+	}
+	return begin_ns + length_ns;
 }
 
 static int map_ticks(const struct fgt_ring_slice *result,

@@ -95,6 +95,28 @@ static void same_address_of_two_programs_is_two_frames(void **state)
 	assert_int_not_equal(both->runs[0].stack, both->runs[1].stack);
 }
 
+/* Sums of such a period wrap; found by ASan, where ticks are skipped. */
+static void period_of_centuries_is_merged(void **state)
+{
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *a = make(100, "one", "main;work");
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *b = make(200, "two", "main;work");
+	struct fgt_ring_slice *slices[] = { a, b };
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *both = NULL;
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		slices[i]->period_ns = UINT64_C(0x3000000000000000);
+		slices[i]->tick_ns[TICKS - 2] = UINT64_C(0xC000000000000000);
+		slices[i]->tick_ns[TICKS - 1] = UINT64_C(0xC100000000000000);
+	}
+	for (uint32_t i = 0; i < TICKS; i++)
+		b->tick_ns[i]++; /* the united array is full */
+	both = merge(a, b);
+	assert_int_equal(both->tick_count, 2 * TICKS);
+}
+
 /* Every fourth tick of the others, each for four periods. */
 static void slower_process_weighs_as_much(void **state)
 {
@@ -227,6 +249,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(equal_stacks_are_one_and_processes_two),
 		cmocka_unit_test(same_address_of_two_programs_is_two_frames),
+		cmocka_unit_test(period_of_centuries_is_merged),
 		cmocka_unit_test(slower_process_weighs_as_much),
 		cmocka_unit_test(process_that_begins_later_keeps_its_time),
 		cmocka_unit_test(everything_comes_along),
