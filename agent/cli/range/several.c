@@ -9,47 +9,28 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/cli/range/listed.h"
 #include "ringbuf/base/array.h"
 #include "ringbuf/slice/merge.h"
 
-struct target_row {
-	int32_t pid, parent_pid;
-	bool is_alive, is_chosen;
-	uint64_t start_time;
-};
-
 /* ---- Which targets ------------------------------------------------------- */
 
-static int compare_rows(const void *left, const void *right)
-{
-	const struct target_row *a = left, *b = right;
-
-	if (a->is_alive != b->is_alive)
-		return a->is_alive ? -1 : 1;
-	if (a->start_time != b->start_time)
-		return a->start_time < b->start_time ? -1 : 1;
-	return a->pid < b->pid ? -1 : a->pid > b->pid;
-}
-
-/* As the agent compares: the name may have been cut, that of the file is not. */
 static bool is_named(const struct fgt_message *target, const char *name)
 {
-	const char *own = "", *exe = "", *slash;
+	const char *comm = "", *exe = "";
 
-	(void)fgt_message_get_string(target, "name", &own);
+	(void)fgt_message_get_string(target, "name", &comm);
 	(void)fgt_message_get_string(target, "exe", &exe);
-	slash = strrchr(exe, '/');
-	return !name || strcmp(own, name) == 0 ||
-	       (slash && strcmp(slash + 1, name) == 0);
+	return !name || fgt_listed_is_named(name, comm, exe);
 }
 
 /* Those with that name, or all; ended ones last. */
 static int list_rows(const struct fgt_message *reply, const char *name,
-		     struct target_row **ret_rows, uint32_t *ret_count)
+		     struct fgt_listed **ret_rows, uint32_t *ret_count)
 {
 	struct fgt_message_array targets = { .count = 0 };
 	struct fgt_message target;
-	struct target_row *rows;
+	struct fgt_listed *rows;
 	uint32_t count = 0;
 
 	(void)fgt_message_get_array(reply, "targets", &targets);
@@ -70,32 +51,14 @@ static int list_rows(const struct fgt_message *reply, const char *name,
 					   &rows[count].start_time);
 		count++;
 	}
-	FGT_ARRAY_SORT(rows, count, compare_rows);
+	fgt_listed_sort(rows, count);
 	*ret_rows = rows;
 	*ret_count = count;
 	return 0;
 }
 
-/* A process, and what came with it, to any depth. */
-static void choose_children(struct target_row *rows, uint32_t count,
-			    int32_t pid)
-{
-	bool has_grown = true;
-
-	for (uint32_t i = 0; i < count; i++)
-		rows[i].is_chosen = rows[i].pid == pid;
-	while (has_grown) {
-		has_grown = false;
-		for (uint32_t i = 0; i < count; i++)
-			for (uint32_t k = 0; k < count; k++)
-				if (!rows[i].is_chosen && rows[k].is_chosen &&
-				    rows[i].parent_pid == rows[k].pid)
-					rows[i].is_chosen = has_grown = true;
-	}
-}
-
 /* The chosen rows come first. */
-static uint32_t keep_chosen(struct target_row *rows, uint32_t count)
+static uint32_t keep_chosen(struct fgt_listed *rows, uint32_t count)
 {
 	uint32_t kept = 0;
 
@@ -107,7 +70,7 @@ static uint32_t keep_chosen(struct target_row *rows, uint32_t count)
 
 static int choose(const struct fgt_target_choice *choice,
 		  const struct fgt_message *targets,
-		  struct target_row **ret_rows, uint32_t *ret_count)
+		  struct fgt_listed **ret_rows, uint32_t *ret_count)
 {
 	bool is_by_pid = !choice->is_all && choice->pid;
 	int r = list_rows(targets,
@@ -115,7 +78,7 @@ static int choose(const struct fgt_target_choice *choice,
 			  ret_rows, ret_count);
 
 	if (r == 0 && is_by_pid) {
-		choose_children(*ret_rows, *ret_count, choice->pid);
+		fgt_listed_choose_below(*ret_rows, *ret_count, choice->pid);
 		*ret_count = keep_chosen(*ret_rows, *ret_count);
 	}
 	return r;
@@ -153,7 +116,7 @@ static bool is_end(int error)
 }
 
 static int cut_rows(const struct fgt_several *several,
-		    const struct target_row *rows, uint32_t count,
+		    const struct fgt_listed *rows, uint32_t count,
 		    struct slices *slices, struct fgt_several_missing *missing,
 		    struct fgt_why *why)
 {
@@ -207,7 +170,7 @@ int fgt_several_cut(const struct fgt_several *several,
 {
 	const struct fgt_target_choice *choice = &several->choice;
 	struct slices slices = { .count = 0 };
-	struct target_row *rows = NULL;
+	struct fgt_listed *rows = NULL;
 	uint32_t count = 0;
 	int32_t pid = choice->pid;
 	int r = targets ? choose(choice, targets, &rows, &count) : 0;

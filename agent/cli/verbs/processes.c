@@ -10,29 +10,15 @@
 #include <unistd.h>
 
 #include "agent/capture/threads/process.h"
+#include "agent/cli/range/listed.h"
 #include "ringbuf/base/array.h"
 #include "ringbuf/base/owner.h"
 
-struct listed {
-	int32_t pid, parent_pid;
-	uint64_t start_time;
-	bool is_chosen;
-};
-
 struct process_list {
 	const char *name; /* of those that are chosen; NULL: none by name */
-	struct listed *items;
+	struct fgt_listed *items;
 	uint32_t count, capacity;
 };
-
-/* The name may have been cut, that of the file is not. */
-static bool is_named(const struct fgt_process_info *info, const char *name)
-{
-	const char *slash = strrchr(info->exe, '/');
-
-	return strcmp(info->name, name) == 0 ||
-	       (slash && strcmp(slash + 1, name) == 0);
-}
 
 static int visit(void *context, const struct fgt_process_info *info,
 		 int32_t parent_pid)
@@ -41,42 +27,16 @@ static int visit(void *context, const struct fgt_process_info *info,
 	int r = FGT_ARRAY_GROW(list->items, list->count, list->capacity);
 
 	if (r == 0)
-		list->items[list->count++] = (struct listed){
+		list->items[list->count++] = (struct fgt_listed){
 			.pid = info->pid,
 			.parent_pid = parent_pid,
+			.is_alive = true,
 			.start_time = info->start_time,
 			.is_chosen = list->name && info->pid != getpid() &&
-				     is_named(info, list->name),
+				     fgt_listed_is_named(list->name, info->name,
+							 info->exe),
 		};
 	return r;
-}
-
-static int by_age(const void *left, const void *right)
-{
-	const struct listed *a = left, *b = right;
-
-	if (a->start_time != b->start_time)
-		return a->start_time < b->start_time ? -1 : 1;
-	return a->pid < b->pid ? -1 : a->pid > b->pid;
-}
-
-/* Parents are older than their children, except where numbers were used again:
- * until nothing changes. */
-static void choose_below(struct process_list *list)
-{
-	bool has_grown = true;
-
-	while (has_grown) {
-		has_grown = false;
-		for (uint32_t i = 0; i < list->count; i++)
-			for (uint32_t k = 0;
-			     !list->items[i].is_chosen && k < list->count; k++)
-				if (list->items[k].is_chosen &&
-				    list->items[k].pid ==
-					    list->items[i].parent_pid)
-					list->items[i].is_chosen = has_grown =
-						true;
-	}
 }
 
 static int take(const struct process_list *list, int32_t first,
@@ -106,7 +66,7 @@ static int read_list(struct process_list *list, struct fgt_why *why)
 		return fgt_why_set(why, r,
 				   "cannot list processes: %s; mount /proc",
 				   strerror(-r));
-	FGT_ARRAY_SORT(list->items, list->count, by_age);
+	fgt_listed_sort(list->items, list->count);
 	return 0;
 }
 
@@ -134,10 +94,8 @@ int fgt_processes_below(int32_t pid, struct fgt_processes *ret_processes,
 	struct process_list list = { .name = NULL };
 	int r = read_list(&list, why);
 
-	for (uint32_t i = 0; r == 0 && i < list.count; i++)
-		list.items[i].is_chosen = list.items[i].pid == pid;
 	if (r == 0) {
-		choose_below(&list);
+		fgt_listed_choose_below(list.items, list.count, pid);
 		r = take(&list, pid, ret_processes, why);
 	}
 	free(list.items);
