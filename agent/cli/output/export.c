@@ -161,7 +161,7 @@ int fgt_export_plan(const struct fgt_arguments *arguments,
 void fgt_export_done(struct fgt_export *plan)
 {
 	fgt_destination_free(FGT_TAKE(plan->destination));
-	fgt_file_close(FGT_TAKE(plan->json));
+	fgt_json_to_free(FGT_TAKE(plan->json));
 }
 
 enum fgt_exit fgt_export_check(const struct fgt_export *plan)
@@ -379,6 +379,7 @@ static enum fgt_exit print(const struct fgt_export *plan,
 			   const struct fgt_summary_fate *fate)
 {
 	FILE *tables = is_stdout(&plan->choice) ? stderr : stdout;
+	struct fgt_why why = { "" };
 	int r = 0;
 
 	fgt_form_fence(plan->form);
@@ -392,16 +393,15 @@ static enum fgt_exit print(const struct fgt_export *plan,
 	if (plan->json || plan->form == FGT_FORM_JSON)
 		r = fgt_summary_print_json(
 			slice, summary, plan->top ? plan->top : TOP_DEFAULT,
-			fate, plan->json ? plan->json : stdout);
+			fate, fgt_json_to_file(plan->json) ?: stdout);
 	if (plan->form != FGT_FORM_JSON)
 		fgt_summary_print_tables(summary, plan->top, plan->threads,
 					 tables);
 	fgt_form_fence(plan->form);
+	if (r == 0)
+		r = fgt_json_to_commit(plan->json, &why);
 	if (r < 0 && plan->json)
-		return fgt_complain(plan->verb, FGT_EXIT_FAILURE,
-				    "cannot write --json-to: %s; choose "
-				    "another file",
-				    fgt_error_text(r));
+		return fgt_complain_why(plan->verb, FGT_EXIT_FAILURE, &why);
 	return fgt_finish_stdout(plan->verb);
 }
 

@@ -105,7 +105,7 @@ struct fgt_export {
 	enum fgt_otlp_shape otlp_shape;
 	uint32_t top; /* 0: no tables of functions and waits */
 	uint32_t threads; /* 0: no table of threads */
-	FILE *json; /* where the summary goes as JSON, too; NULL: nowhere */
+	struct fgt_json_to *json; /* of the summary; NULL: nowhere */
 	struct fgt_destination *destination; /* of an upload */
 	const struct fgt_config *config; /* borrowed */
 	struct stat input; /* must not be the output; all 0: none */

@@ -1,32 +1,69 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opens the file of --json-to. Runs in the main thread.
+ * The file of --json-to. Runs in the main thread.
  */
 #include "agent/cli/output/json_to.h"
 
 #include <errno.h>
-#include <fcntl.h>
+#include <stdlib.h>
 
-int fgt_json_to_open(const struct fgt_arguments *arguments, FILE **ret_file,
-		     struct fgt_why *why)
+#include "agent/cli/output/output.h"
+
+struct fgt_json_to {
+	struct fgt_output *output;
+	FILE *file; /* in memory */
+	char *text;
+	size_t len;
+};
+
+int fgt_json_to_open(const struct fgt_arguments *arguments,
+		     struct fgt_json_to **ret_json, struct fgt_why *why)
 {
 	const char *path = fgt_options_get(arguments, "json-to");
-	FGT_AUTO(fgt_fd_close) int fd = -1;
-	FILE *file;
+	FGT_AUTO(fgt_json_to_free) struct fgt_json_to *json = NULL;
+	int r;
 
-	*ret_file = NULL;
 	if (!path)
 		return 0;
-	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY,
-		  0600);
-	file = fd < 0 ? NULL : fdopen(fd, "w");
-	if (!file)
-		return fgt_why_set(why, -errno,
-				   "cannot write %s: %m; choose another file "
-				   "with --json-to",
-				   path);
-	(void)FGT_TAKE_FD(fd);
-	setvbuf(file, NULL, _IONBF, 0);
-	*ret_file = file;
+	json = calloc(1, sizeof(*json));
+	if (json)
+		json->file = open_memstream(&json->text, &json->len);
+	if (!json || !json->file)
+		return fgt_why_set(why, -ENOMEM, FGT_NO_MEMORY);
+	r = fgt_output_open_for("--json-to", path, false, &json->output, why);
+	if (r < 0)
+		return r;
+	*ret_json = FGT_TAKE(json);
 	return 0;
+}
+
+FILE *fgt_json_to_file(struct fgt_json_to *json)
+{
+	return json ? json->file : NULL;
+}
+
+int fgt_json_to_commit(struct fgt_json_to *json, struct fgt_why *why)
+{
+	uint64_t bytes;
+	int r;
+
+	if (!json)
+		return 0;
+	if (fflush(json->file) != 0)
+		return fgt_why_set(why, -ENOMEM, FGT_NO_MEMORY);
+	/* On standard output it follows the text. */
+	(void)fflush(stdout);
+	r = fgt_sink_write(fgt_output_sink(json->output), json->text,
+			   json->len);
+	return fgt_output_commit(json->output, r, &bytes, why);
+}
+
+void fgt_json_to_free(struct fgt_json_to *json)
+{
+	if (!json)
+		return;
+	fgt_output_free(json->output);
+	fgt_file_close(json->file);
+	free(json->text);
+	free(json);
 }

@@ -20,7 +20,8 @@
 #define NAME_TRIES 16
 
 struct fgt_output {
-	char path[PATH_MAX]; /* as asked for, for messages */
+	const char *flag; /* that names it, for messages */
+	char path[PATH_MAX]; /* as asked for, likewise */
 	char real_path[PATH_MAX]; /* where it goes, links followed */
 	char temp_path[PATH_MAX]; /* "": no name yet, or none needed */
 	int fd;
@@ -69,35 +70,35 @@ static bool has_directory(const char *path)
 	return stat(dir, &status) == 0 && S_ISDIR(status.st_mode);
 }
 
+/* The flag follows. */
 static const char *cause_of(int error, const char *path)
 {
 	switch (error) {
 	case -ENOSPC:
 	case -EDQUOT:
 		return "no space left, so nothing was kept; free some or "
-		       "choose another place with -o";
+		       "choose another place";
 	case -EACCES:
 	case -EPERM:
 		return "not permitted; choose a directory that you may "
-		       "write with -o";
+		       "write";
 	case -EROFS:
-		return "read-only file system; choose another place with -o";
+		return "read-only file system; choose another place";
 	case -ENOENT:
 	case -ENOTDIR:
 		return has_directory(path)
 			       ? "its directory takes no files, or it is a "
 				 "symbolic link to nothing; choose another "
-				 "place with -o"
+				 "place"
 			       : "the directory does not exist; create it or "
-				 "choose another with -o";
+				 "choose another";
 	case -EISDIR:
-		return "it is a directory; add a file name such as "
-		       "out.trace.json";
+		return "it is a directory; name a file in it";
 	case -ELOOP:
 		return "it is a symbolic link of another user; remove it or "
-		       "choose another place with -o";
+		       "choose another place";
 	case -EBADF:
-		return "it is closed; write to a file with -o FILE";
+		return "it is closed; write to a file";
 	default:
 		return NULL;
 	}
@@ -115,9 +116,10 @@ static int explain(const struct fgt_output *output, int error,
 	if (!cause)
 		return fgt_why_set(why, error,
 				   "cannot write %s: %s; choose another place "
-				   "with -o",
-				   name, strerrordesc_np(-error));
-	return fgt_why_set(why, error, "cannot write %s: %s", name, cause);
+				   "with %s",
+				   name, strerrordesc_np(-error), output->flag);
+	return fgt_why_set(why, error, "cannot write %s: %s with %s", name,
+			   cause, output->flag);
 }
 
 /*
@@ -240,21 +242,22 @@ static int open_any(struct fgt_output *output, const char *path)
 	return open_file(output);
 }
 
-static struct fgt_output *new_output(void)
+static struct fgt_output *new_output(const char *flag)
 {
 	struct fgt_output *output = calloc(1, sizeof(*output));
 
 	if (output) {
 		output->fd = -1;
+		output->flag = flag;
 		output->fd_sink = (struct fgt_sink){ write_fd, output };
 	}
 	return output;
 }
 
-int fgt_output_open(const char *path, bool is_gzip,
-		    struct fgt_output **ret_output, struct fgt_why *why)
+int fgt_output_open_for(const char *flag, const char *path, bool is_gzip,
+			struct fgt_output **ret_output, struct fgt_why *why)
 {
-	FGT_AUTO(fgt_output_free) struct fgt_output *output = new_output();
+	FGT_AUTO(fgt_output_free) struct fgt_output *output = new_output(flag);
 	int r = output ? open_any(output, path) : -ENOMEM;
 
 	if (r < 0 && output)
@@ -267,9 +270,15 @@ int fgt_output_open(const char *path, bool is_gzip,
 	return 0;
 }
 
+int fgt_output_open(const char *path, bool is_gzip,
+		    struct fgt_output **ret_output, struct fgt_why *why)
+{
+	return fgt_output_open_for("-o", path, is_gzip, ret_output, why);
+}
+
 static int check_directory(const char *directory, struct fgt_why *why)
 {
-	FGT_AUTO(fgt_output_free) struct fgt_output *output = new_output();
+	FGT_AUTO(fgt_output_free) struct fgt_output *output = new_output("-o");
 	int r;
 
 	if (!output)

@@ -72,6 +72,10 @@ struct fgt_output;
 int fgt_output_open(const char *path, bool is_gzip,
 		    struct fgt_output **ret_output, struct fgt_why *why);
 
+/* As fgt_output_open(), of another flag, which why names. */
+int fgt_output_open_for(const char *flag, const char *path, bool is_gzip,
+			struct fgt_output **ret_output, struct fgt_why *why);
+
 /*
  * Whether a file could be written there, or (path NULL) into the directory ("":
  * the current one), without leaving a trace: an error before a recording is

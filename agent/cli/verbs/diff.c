@@ -307,7 +307,7 @@ static int answer(const struct fgt_arguments *arguments, struct pair *pair,
 		  uint32_t top, enum fgt_form form, struct fgt_why *why)
 {
 	FGT_AUTO(fgt_diff_free) struct fgt_diff *diff = NULL;
-	FGT_AUTO(fgt_file_close) FILE *json = NULL;
+	FGT_AUTO(fgt_json_to_free) struct fgt_json_to *json = NULL;
 	int r = fgt_diff_new(pair->before, pair->after, pair->instances, &diff);
 
 	if (r < 0)
@@ -323,11 +323,11 @@ static int answer(const struct fgt_arguments *arguments, struct pair *pair,
 		fgt_form_fence(form);
 	}
 	if (r == 0 && json)
-		r = put(diff, top, json);
+		r = put(diff, top, fgt_json_to_file(json));
 	if (r < 0)
 		return fgt_why_set(why, r, "cannot write the answer: %s",
 				   fgt_error_text(r));
-	return 0;
+	return fgt_json_to_commit(json, why);
 }
 
 static int run(const struct fgt_arguments *arguments)

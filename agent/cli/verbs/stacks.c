@@ -207,7 +207,7 @@ static int get_slice(const struct fgt_arguments *arguments,
 static int run(const struct fgt_arguments *arguments)
 {
 	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
-	FGT_AUTO(fgt_file_close) FILE *json = NULL;
+	FGT_AUTO(fgt_json_to_free) struct fgt_json_to *json = NULL;
 	bool is_file = arguments->operand_count > 0;
 	struct stacks_question question = { .pid = 0 };
 	struct fgt_why why = { "" };
@@ -224,9 +224,11 @@ static int run(const struct fgt_arguments *arguments)
 		r = get_slice(arguments, &question, &slice, &why);
 	if (r == 0)
 		r = fgt_json_to_open(arguments, &json, &why);
-	question.json = json;
+	question.json = fgt_json_to_file(json);
 	if (r == 0)
 		r = print(&question, slice, &why);
+	if (r == 0)
+		r = fgt_json_to_commit(json, &why);
 	if (r < 0)
 		return fgt_complain_why(NAME, fgt_fetch_exit(r), &why);
 	return (int)fgt_finish_stdout(NAME);

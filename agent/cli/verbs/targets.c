@@ -80,18 +80,18 @@ static int print_metrics(const char *verb, const struct fgt_message *reply)
 static int write_json(const struct fgt_arguments *arguments,
 		      const struct fgt_message *reply, struct fgt_why *why)
 {
-	FGT_AUTO(fgt_file_close) FILE *file = NULL;
-	int r = fgt_json_to_open(arguments, &file, why);
-	const struct fgt_sink sink = { fgt_file_write, file };
+	FGT_AUTO(fgt_json_to_free) struct fgt_json_to *json = NULL;
+	int r = fgt_json_to_open(arguments, &json, why);
+	const struct fgt_sink sink = { fgt_file_write, fgt_json_to_file(json) };
 
-	if (r < 0 || !file)
+	if (r < 0 || !json)
 		return r;
 	r = fgt_message_to_json(reply, &sink);
 	if (r == 0)
 		r = fgt_sink_write(&sink, "\n", 1);
 	return r < 0 ? fgt_why_set(why, r, "cannot write the answer: %s",
 				   fgt_error_text(r))
-		     : 0;
+		     : fgt_json_to_commit(json, why);
 }
 
 static int print(const struct fgt_arguments *arguments,

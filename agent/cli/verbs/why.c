@@ -181,7 +181,7 @@ static int read_question(const struct fgt_arguments *arguments,
 static int run(const struct fgt_arguments *arguments)
 {
 	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
-	FGT_AUTO(fgt_file_close) FILE *json = NULL;
+	FGT_AUTO(fgt_json_to_free) struct fgt_json_to *json = NULL;
 	bool is_file = arguments->operand_count > 0;
 	struct question question = { 0 };
 	struct fgt_why why = { "" };
@@ -209,9 +209,11 @@ static int run(const struct fgt_arguments *arguments)
 					    : 0;
 	if (r == 0)
 		r = fgt_json_to_open(arguments, &json, &why);
-	question.json = json;
+	question.json = fgt_json_to_file(json);
 	if (r == 0)
 		r = print(slice, &question, &why);
+	if (r == 0)
+		r = fgt_json_to_commit(json, &why);
 	if (r < 0)
 		return fgt_complain_why(NAME, fgt_exit_of(r), &why);
 	return (int)fgt_finish_stdout(NAME);

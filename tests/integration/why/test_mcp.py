@@ -353,6 +353,39 @@ def test_limits(bench, socket, service):
     ok("it ends with its input", server.end() == 0)
 
 
+def check_places_of_json(bench, files):
+    """--json-to writes as -o does."""
+    folder = bench.path("places")
+    os.mkdir(folder)
+    victim, link, old = (os.path.join(folder, name)
+                         for name in ("victim", "link", "old"))
+    with open(victim, "w") as file:
+        file.write("kept")
+    with open(old, "w") as file:
+        file.write("old")
+    os.chmod(old, 0o644)
+    os.symlink(victim, link)
+    if os.getuid() == 0:
+        os.lchown(link, 65534, 65534)
+        result = bench.run("diff", *files, "--json-to", link)
+        with open(victim) as file:
+            ok("a link of another user is not followed",
+               result.returncode == 1 and file.read() == "kept" and
+               "symbolic link of another user" in result.stderr and
+               "--json-to" in result.stderr, result)
+    result = bench.run("diff", *files, "--json-to", old)
+    with open(old) as file:
+        ok("a file that was there is for its user only, too",
+           result.returncode == 0 and json.load(file) and
+           os.stat(old).st_mode & 0o777 == 0o600, (result, os.stat(old)))
+    result = bench.run("diff", *files, "--json-to", "-", cwd=folder)
+    text = result.stdout
+    ok("--json-to -: on standard output, behind the text",
+       result.returncode == 0 and not text.startswith("{") and
+       json.loads(text[text.index("\n{") + 1:]) and
+       not os.path.exists(os.path.join(folder, "-")), result)
+
+
 def test_forms(bench, socket, service, files):
     """-f md, -f json and --json-to of the verbs, which the tools use, too."""
     pid = str(service.child.pid)
@@ -384,6 +417,7 @@ def test_forms(bench, socket, service, files):
     result = bench.run("--socket", socket, "triggers", "try", "x", "-f", "xml")
     ok("an unknown form is a mistake", result.returncode == 2 and
        "use text, md or json" in result.stderr, result)
+    check_places_of_json(bench, files)
     result = bench.run("diff", *files, "--json-to", "/none/x.json")
     ok("a file that cannot be written is named", result.returncode == 1 and
        "/none/x.json" in result.stderr, result)
