@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reads the kernel's lists of sockets (proc_net(5)). Runs in threads that make
- * slices; must not trust names of UNIX sockets, which may hold whole lines.
+ * slices; must not read a list into which users write: that of UNIX sockets.
  */
 #include "agent/symbols/sockets.h"
 
@@ -14,11 +14,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/symbols/unix_name.h"
 #include "ringbuf/base/array.h"
 #include "ringbuf/base/owner.h"
 
 #define LIST_MAX_BYTES (8 << 20)
 #define NAME_MAX_BYTES 128
+#define UNIX_MAX       1024 /* asked for, each in its turn */
 #define PREFIX	       "socket:["
 #define TCP_LISTEN     10u
 
@@ -26,9 +28,6 @@
 struct sought {
 	uint64_t inode;
 	uint32_t name; /* string id; 0: not found yet */
-	bool is_sure; /* listed where no target writes anything */
-	bool is_unix; /* listed where targets write names */
-	bool is_doubtful; /* found twice: one of both is a lie */
 };
 
 struct socket_search {
@@ -36,7 +35,6 @@ struct socket_search {
 	struct sought *sockets; /* by inode */
 	size_t count;
 	size_t left; /* to be found */
-	bool is_cut; /* a list was too long: a second line may be missing */
 };
 
 struct address {
@@ -97,8 +95,6 @@ static int set_name(struct socket_search *search, struct sought *socket,
 		return error;
 	if (!socket->name)
 		search->left--;
-	else if (socket->name != id)
-		socket->is_doubtful = true;
 	socket->name = id;
 	return 0;
 }
@@ -164,7 +160,6 @@ static int take_inet(struct socket_search *search, const char *protocol,
 		return 0;
 	describe(protocol, &local, &remote,
 		 state == TCP_LISTEN && !strcmp(protocol, "tcp"), name);
-	socket->is_sure = true;
 	return set_name(search, socket, name);
 }
 
@@ -181,31 +176,7 @@ static int take_other(struct socket_search *search, const char *protocol,
 	socket = find_socket(search, inode);
 	if (!socket)
 		return 0;
-	socket->is_sure = true;
 	return set_name(search, socket, protocol);
-}
-
-/* Each UNIX socket has a line, but the client of a connection has no name, nor
- * has one of a pair. */
-static int take_unix(struct socket_search *search, const char *protocol,
-		     const char *line)
-{
-	char path[110], name[NAME_MAX_BYTES];
-	struct sought *socket;
-	uint64_t inode;
-	int fields = sscanf(line,
-			    "%*x: %*x %*x %*x %*x %*x %" SCNu64 " %109[^\n]",
-			    &inode, path);
-
-	socket = fields < 1 ? NULL : find_socket(search, inode);
-	if (!socket || socket->is_sure)
-		return 0;
-	socket->is_doubtful |= socket->is_unix;
-	socket->is_unix = true;
-	if (fields < 2)
-		return 0;
-	snprintf(name, sizeof(name), "%s %s", protocol, path);
-	return set_name(search, socket, name);
 }
 
 /* ---- Lists ------------------------------------------------------------- */
@@ -235,8 +206,31 @@ static int read_list(struct socket_search *search, int proc_fd,
 		len += strlen(line);
 		error = list->take(search, list->protocol, line);
 	}
-	search->is_cut |= len >= LIST_MAX_BYTES;
 	fclose(file);
+	return error;
+}
+
+/* Those that no list has. */
+static int ask_for_unix(struct socket_search *search)
+{
+	FGT_AUTO(fgt_fd_close) int fd = -1;
+	char name[NAME_MAX_BYTES];
+	size_t asked = 0;
+	int error = 0;
+
+	for (size_t i = 0; i < search->count && asked < UNIX_MAX && !error;
+	     i++) {
+		struct sought *socket = &search->sockets[i];
+
+		if (socket->name)
+			continue;
+		if (asked++ == 0)
+			fd = fgt_unix_name_open();
+		if (fd < 0)
+			return 0;
+		if (fgt_unix_name_get(fd, socket->inode, name, sizeof(name)))
+			error = set_name(search, socket, name);
+	}
 	return error;
 }
 
@@ -249,8 +243,7 @@ static void set_objects(const struct socket_search *search)
 		const struct sought *socket = inode ? find_socket(search, inode)
 						    : NULL;
 
-		if (socket && (socket->is_sure ||
-			       (!socket->is_doubtful && !search->is_cut)))
+		if (socket)
 			slice->waits[i].object = socket->name;
 	}
 }
@@ -264,7 +257,6 @@ int fgt_sockets_name(struct fgt_ring_slice *slice, int proc_fd)
 		{ "net/udp6", "udp", take_inet },
 		{ "net/netlink", "netlink", take_other },
 		{ "net/packet", "packet", take_other },
-		{ "net/unix", "unix", take_unix },
 	};
 	struct socket_search search = { .slice = slice };
 	int error = 0;
@@ -283,6 +275,8 @@ int fgt_sockets_name(struct fgt_ring_slice *slice, int proc_fd)
 	for (size_t i = 0; i < sizeof(lists) / sizeof(*lists) && search.left;
 	     i++)
 		error = error ? error : read_list(&search, proc_fd, &lists[i]);
+	if (!error && search.left)
+		error = ask_for_unix(&search);
 	if (!error)
 		set_objects(&search);
 	free(search.sockets);

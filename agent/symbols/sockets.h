@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Where the sockets lead that threads of a slice wait for. The kernel lists
- * the sockets of a network namespace; a target may put what it likes into the
- * names of its UNIX sockets.
+ * the sockets of a network namespace, and answers questions about UNIX sockets
+ * of the caller's.
  */
 #ifndef FGT_AGENT_SYMBOLS_SOCKETS_H
 #define FGT_AGENT_SYMBOLS_SOCKETS_H
@@ -15,7 +15,8 @@
  * 6379", "tcp port 80" (listens), "udp …", "unix /run/x.sock". Ports that were
  * given for one connection are left out, so that its texts are the same as the
  * next one's. Reads nothing if there is no such wait, and 8 MiB of a list at
- * most (60,000 sockets). -ENOMEM.
+ * most (60,000 sockets). UNIX sockets of another network namespace have no
+ * object. -ENOMEM.
  *
  * MT-Safe (for different slices) | AS-Unsafe
  */
