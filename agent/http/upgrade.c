@@ -10,30 +10,46 @@
 #include <sys/socket.h>
 
 #include "agent/http/websocket/websocket.h"
+#include "ringbuf/base/clock.h"
 
-#define SEND_MS	    10000 /* without progress: the client is too slow */
+#define SEND_NS	    UINT64_C(10000000000) /* for one block */
+#define MS_NS	    UINT64_C(1000000)
 #define BLOCK_BYTES 16384
 #define FRAMES_MAX  64 /* of a client, in half a second */
 
+/* -ETIMEDOUT: the client is too slow. */
+static int wait_for_room(int fd, uint64_t end_ns)
+{
+	struct pollfd room = { .fd = fd, .events = POLLOUT };
+	uint64_t now_ns = fgt_clock_ns(CLOCK_MONOTONIC);
+
+	if (now_ns >= end_ns ||
+	    poll(&room, 1, (int)((end_ns - now_ns) / MS_NS) + 1) == 0)
+		return -ETIMEDOUT;
+	return 0;
+}
+
+/* One deadline for all of it: a client that takes a byte now and then would
+ * keep its thread for ever. */
 static int send_all(int fd, const void *bytes, size_t len)
 {
+	uint64_t end_ns = fgt_clock_ns(CLOCK_MONOTONIC) + SEND_NS;
 	const char *at = bytes;
+	int r = 0;
 
-	while (len > 0) {
-		struct pollfd room = { .fd = fd, .events = POLLOUT };
+	while (len > 0 && r == 0) {
 		ssize_t n = send(fd, at, len, MSG_NOSIGNAL | MSG_DONTWAIT);
 
 		if (n > 0) {
 			at += n;
 			len -= (size_t)n;
 		} else if (n < 0 && errno == EAGAIN) {
-			if (poll(&room, 1, SEND_MS) == 0)
-				return -ETIMEDOUT;
+			r = wait_for_room(fd, end_ns);
 		} else if (n < 0 && errno != EINTR) {
-			return -errno;
+			r = -errno;
 		}
 	}
-	return 0;
+	return r;
 }
 
 /* ---- The client ---------------------------------------------------------- */

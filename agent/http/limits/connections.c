@@ -26,18 +26,48 @@ void fgt_web_connections_init(struct fgt_web_connections *connections)
 		connections->all[i].fd = -1;
 }
 
+static void shut_down(struct fgt_web_connections *connections,
+		      struct fgt_web_connection *one)
+{
+	/* The lock keeps it from being closed meanwhile. */
+	shutdown(one->fd, SHUT_RDWR);
+	one->due_ns = UINT64_MAX;
+	one->is_waiting = false;
+	connections->late++;
+}
+
+static void make_room(struct fgt_web_connections *connections)
+{
+	struct fgt_web_connection *oldest = NULL;
+	unsigned int waiting = 0;
+
+	for (size_t i = 0; i < FGT_WEB_PLACES_MAX; i++) {
+		struct fgt_web_connection *one = &connections->all[i];
+
+		if (one->fd < 0 || !one->is_waiting)
+			continue;
+		waiting++;
+		if (!oldest || one->due_ns < oldest->due_ns)
+			oldest = one;
+	}
+	if (waiting >= FGT_WEB_WAITING_MAX)
+		shut_down(connections, oldest);
+}
+
 struct fgt_web_connection *
 fgt_web_connections_add(struct fgt_web_connections *connections, int fd)
 {
 	struct fgt_web_connection *found = NULL;
 
 	pthread_mutex_lock(&connections->lock);
+	make_room(connections);
 	for (size_t i = 0; i < FGT_WEB_PLACES_MAX && !found; i++)
 		if (connections->all[i].fd < 0)
 			found = &connections->all[i];
 	if (found) {
 		found->fd = fd;
 		found->due_ns = due_in(FGT_WEB_HEADER_S);
+		found->is_waiting = true;
 	}
 	pthread_mutex_unlock(&connections->lock);
 	return found;
@@ -49,6 +79,7 @@ void fgt_web_connections_limit(struct fgt_web_connections *connections,
 {
 	pthread_mutex_lock(&connections->lock);
 	connection->due_ns = due_in(seconds);
+	connection->is_waiting = false;
 	pthread_mutex_unlock(&connections->lock);
 }
 
@@ -69,12 +100,8 @@ void fgt_web_connections_tend(struct fgt_web_connections *connections)
 	for (size_t i = 0; i < FGT_WEB_PLACES_MAX; i++) {
 		struct fgt_web_connection *one = &connections->all[i];
 
-		if (one->fd < 0 || one->due_ns > now_ns)
-			continue;
-		/* The lock keeps it from being closed meanwhile. */
-		shutdown(one->fd, SHUT_RDWR);
-		one->due_ns = UINT64_MAX;
-		connections->late++;
+		if (one->fd >= 0 && one->due_ns <= now_ns)
+			shut_down(connections, one);
 	}
 	pthread_mutex_unlock(&connections->lock);
 }

@@ -11,17 +11,20 @@
 #define FGT_AGENT_HTTP_LIMITS_CONNECTIONS_H
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #define FGT_WEB_CONNECTIONS_MAX 64
 /* Those that have been closed keep their place until libmicrohttpd sees it. */
-#define FGT_WEB_PLACES_MAX (2 * FGT_WEB_CONNECTIONS_MAX)
-#define FGT_WEB_HEADER_S   5
-#define FGT_WEB_ANSWER_S   600 /* to take the whole answer */
+#define FGT_WEB_PLACES_MAX  (2 * FGT_WEB_CONNECTIONS_MAX)
+#define FGT_WEB_HEADER_S    5
+#define FGT_WEB_WAITING_MAX 32 /* whose header is not complete */
+#define FGT_WEB_ANSWER_S    600 /* to take the whole answer */
 
 struct fgt_web_connection {
 	int fd; /* borrowed; -1: the place is free */
 	uint64_t due_ns; /* CLOCK_MONOTONIC; UINT64_MAX: no limit now */
+	bool is_waiting; /* its header is not complete */
 };
 
 struct fgt_web_connections {
@@ -32,11 +35,14 @@ struct fgt_web_connections {
 
 void fgt_web_connections_init(struct fgt_web_connections *connections);
 
-/* From now on its header may take FGT_WEB_HEADER_S. NULL: no place is free. */
+/* From now on its header may take FGT_WEB_HEADER_S. The oldest of
+ * FGT_WEB_WAITING_MAX whose headers are not complete makes room for it: beside
+ * a flood of silent connections a client that asks at once is served. NULL: no
+ * place is free. */
 struct fgt_web_connection *
 fgt_web_connections_add(struct fgt_web_connections *connections, int fd);
 
-/* seconds 0: no limit, until the next call. */
+/* Its header is complete. seconds 0: no limit, until the next call. */
 void fgt_web_connections_limit(struct fgt_web_connections *connections,
 			       struct fgt_web_connection *connection,
 			       unsigned int seconds);

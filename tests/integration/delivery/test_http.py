@@ -12,7 +12,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from kit.daemon_bench import Daemon, run_groups  # noqa: E402
 from kit.harness import as_user  # noqa: E402
-from kit.web.client import Answer, ask, exchange  # noqa: E402
+from kit.web.client import Answer, ask, exchange, read_metrics  # noqa: E402
 from kit.web.site import Site  # noqa: E402
 
 HEADERS = {"cache-control": "no-store", "x-content-type-options": "nosniff",
@@ -267,6 +267,95 @@ def slow_and_many_clients(checks, bench):
     site.close()
 
 
+def silent_connections(checks, bench):
+    """495 of them, opened again as they are closed; some with half a
+    header. A probe is served all the time."""
+    site = Site(bench, "silent", is_busy=False)
+    is_over, opened = threading.Event(), []
+
+    def flood(text):
+        socks = []
+        while not is_over.is_set():
+            one = socket.socket()
+            one.setblocking(False)
+            one.connect_ex(("127.0.0.1", site.port))
+            socks.append((one, text))
+            opened.append(1)
+            if len(socks) > 165:
+                one, text = socks.pop(0)
+                try:
+                    one.send(text)
+                    time.sleep(0.02)
+                except OSError:
+                    pass
+                one.close()
+    threads = [threading.Thread(target=flood, args=(text,)) for text in
+               (b"", b"G", b"GET / HTTP/1.1\r\nHost: localhost\r\n")]
+    for thread in threads:
+        thread.start()
+    time.sleep(1)
+    worst, served, asked = 0, 0, 0
+    began = time.monotonic()
+    while time.monotonic() - began < 15:
+        at = time.monotonic()
+        asked += 1
+        try:
+            served += ask(site.port, "/-/healthy").status == 200
+        except OSError:
+            pass
+        worst = max(worst, time.monotonic() - at)
+        time.sleep(0.1)
+    is_over.set()
+    for thread in threads:
+        thread.join()
+    checks.ok(f"{served} probes are served beside {len(opened)} silent "
+              f"connections, {worst:.2f} s at most",
+              served == asked > 20 and worst < 2, (served, asked, worst))
+    site.close()
+
+
+SMALL_NETWORK = """ip link set lo up &&
+echo 4096 4096 4096 > /proc/sys/net/ipv4/tcp_wmem && exec "$@" """
+
+
+def slow_reader_of_a_websocket(checks, bench):
+    """It takes some bytes all the time, but no block within 10 s. Loopback has
+    large buffers, which hide that: in a network of this test alone."""
+    if os.getuid() != 0:
+        return
+    if "FGT_SMALL_NETWORK" not in os.environ:
+        result = subprocess.run(
+            ["unshare", "-n", "sh", "-c", SMALL_NETWORK, "sh", sys.executable,
+             os.path.abspath(__file__), bench.build,
+             "slow_reader_of_a_websocket"], capture_output=True, text=True,
+            env={**os.environ, "FGT_SMALL_NETWORK": "1"}, check=False)
+        checks.ok("a websocket that is read slowly is closed",
+                  result.returncode == 0, result)
+        return
+    site = Site(bench, "reader")
+    site.wait_for_ticks(20)
+    with socket.socket() as one:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2304)
+        one.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 536)
+        one.connect(("127.0.0.1", site.port))
+        one.sendall(
+            f"GET /api/v1/live?token={site.token} HTTP/1.1\r\nHost: "
+            f"127.0.0.1:{site.port}\r\nUpgrade: websocket\r\nConnection: "
+            "Upgrade\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"
+            "Sec-WebSocket-Version: 13\r\n\r\n".encode())
+        metrics = {}
+        for _ in range(200):
+            time.sleep(0.2)
+            one.recv(300)
+            metrics = read_metrics(site.get("/metrics").text)
+            if metrics["fgtrace_http_streams"][0][1] == 0:
+                break
+        ended = {one["reason"]: value for one, value in
+                 metrics["fgtrace_http_streams_ended_total"]}
+        checks.ok("closed", ended["slow"] == 1, metrics)
+    site.close()
+
+
 def what_is_configured(checks, bench):
     """Off by default; other addresses, no token (fault H1)."""
     daemon = Daemon(bench, "off")
@@ -317,4 +406,5 @@ def what_is_configured(checks, bench):
 if __name__ == "__main__":
     run_groups((what_may_ask, users_and_secrets, process_has_no_rights,
                 daemon_leaves_its_clients, slow_and_many_clients,
+                silent_connections, slow_reader_of_a_websocket,
                 what_is_configured))
