@@ -93,7 +93,7 @@ static const char *cause_of(int error, const char *path)
 			       : "the directory does not exist; create it or "
 				 "choose another";
 	case -EISDIR:
-		return "it is a directory; name a file in it";
+		return "it is a directory; add a file name to it";
 	case -ELOOP:
 		return "it is a symbolic link of another user; remove it or "
 		       "choose another place";
