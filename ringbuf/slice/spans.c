@@ -419,6 +419,11 @@ int fgt_spans_narrow(const struct fgt_ring_slice *source, int32_t tid,
 					    .tid = tid };
 	int r = -ENOMEM;
 
+	/* Without arrays: its spans may be cut later, into new ones. */
+	if (source->task_count + source->span_count + source->mark_count +
+		    source->counter_count + source->label_count ==
+	    0)
+		return 0;
 	if (FGT_ARRAY_NEW(narrowing.tasks, source->task_count) &&
 	    FGT_ARRAY_NEW(narrowing.spans, source->span_count))
 		r = copy_all(&narrowing);

@@ -362,6 +362,22 @@ static void a_narrower_slice_keeps_what_overlaps(void **state)
 	assert_int_equal(part->labels[0].span, 2);
 }
 
+static void a_narrower_slice_without_spans_has_no_arrays_of_them(void **state)
+{
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *slice = fixture_new(10);
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *part = NULL;
+
+	(void)state;
+	fixture_run(slice, fixture_thread(slice, 4242, "app"), 0, 10,
+		    fixture_stack(slice, "main"), FGT_STATE_RUNNING);
+	assert_int_equal(fgt_slice_narrow(slice, 0, UINT64_MAX, 0, &part), 0);
+	/* Those that are cut later would be in their place, and they lost. */
+	assert_null(part->tasks);
+	assert_null(part->spans);
+	assert_null(part->labels);
+}
+
 static void a_narrower_slice_knows_what_counters_were(void **state)
 {
 	FGT_AUTO(fgt_ring_slice_free)
@@ -446,6 +462,8 @@ int main(void)
 		WITH_KIT(record_behind_the_last_tick_is_kept),
 		WITH_KIT(random_records_make_a_valid_slice),
 		cmocka_unit_test(a_narrower_slice_keeps_what_overlaps),
+		cmocka_unit_test(
+			a_narrower_slice_without_spans_has_no_arrays_of_them),
 		cmocka_unit_test(a_narrower_slice_knows_what_counters_were),
 		cmocka_unit_test(one_thread_keeps_what_is_around_its_spans),
 		cmocka_unit_test(contradicting_tables_are_not_valid),
