@@ -169,7 +169,8 @@ struct fgt_look {
 	/* … and where it was blocked then; ns 0: it still is, or was not */
 	struct fgt_switch_off then;
 	uint64_t wait_tick; /* in this one … */
-	uint32_t wait_reads; /* … so many waits were read */
+	uint32_t wait_reads; /* … so many waits were read … */
+	uint32_t child_reads_left; /* … and children may be, in namespaces */
 	struct fgt_followed_waits followed;
 	bool is_embedded; /* this very process */
 	bool is_readable;

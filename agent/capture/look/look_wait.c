@@ -23,6 +23,8 @@
 /* Waits of one tick that are read; others have their call alone until one of
  * the next ticks. */
 #define READS_MAX 256u
+/* Children of PID namespaces, likewise: a program may have 128 for each wait. */
+#define CHILD_READS_MAX 256u
 
 /* Waits for locks that are followed, and those of one tick that get another
  * owner: each is written to the ring. */
@@ -109,13 +111,18 @@ static bool is_of_state(const struct fgt_blocked *blocked, uint32_t state)
 	       state == FGT_STATE_SYSCALL_FIRST + (uint32_t)blocked->call;
 }
 
+static int32_t child_of(struct fgt_look *look, const struct fgt_thread *thread,
+			int32_t number)
+{
+	return fgt_child_pid(look->process.proc_fd, look->process.pid,
+			     thread->tid, number, &look->child_reads_left);
+}
+
 static int32_t find_child(void *context, int32_t number, char *text,
 			  size_t size)
 {
 	const struct reading *reading = context;
-	const struct fgt_process *process = &reading->look->process;
-	int32_t pid = fgt_child_pid(process->proc_fd, process->pid,
-				    reading->thread->tid, number);
+	int32_t pid = child_of(reading->look, reading->thread, number);
 	char path[32];
 
 	snprintf(path, sizeof(path), "/proc/%d/comm", pid);
@@ -177,9 +184,7 @@ static const struct fgt_wait *past_wait(struct fgt_look *look,
 	if (state == FGT_STATE_STOPPED)
 		look->wait.kind = FGT_WAIT_STOPPED;
 	if (look->wait.kind == FGT_WAIT_CHILD && look->wait.number > 0)
-		look->wait.number =
-			fgt_child_pid(look->process.proc_fd, look->process.pid,
-				      thread->tid, look->wait.number);
+		look->wait.number = child_of(look, thread, look->wait.number);
 	return &look->wait;
 }
 
@@ -192,18 +197,20 @@ const struct fgt_wait *fgt_look_wait(struct fgt_look *look,
 
 	if (!fgt_state_is_blocked(state))
 		return NULL;
+	if (look->wait_tick != look->tick) {
+		look->wait_tick = look->tick;
+		look->wait_reads = 0;
+		look->child_reads_left = CHILD_READS_MAX;
+	}
 	if (verdict->kind != FGT_VERDICT_AS_BEFORE && look->then.ns)
 		return past_wait(look, thread, &look->then, state);
 	if (verdict->kind != FGT_VERDICT_STACK)
 		return NULL;
-	if (look->wait_tick != look->tick) {
-		look->wait_tick = look->tick;
-		look->wait_reads = 0;
-	}
 	if (state >= FGT_STATE_SYSCALL_FIRST)
 		call = (int32_t)(state - FGT_STATE_SYSCALL_FIRST);
 	if (call >= 0 && look->is_readable && thread->active) {
-		if (look->wait_reads++ >= READS_MAX)
+		if (look->wait_reads++ >= READS_MAX ||
+		    look->child_reads_left == 0)
 			thread->is_incomplete = look->stacks.is_late = true;
 		else if (read_wait(look, thread, state, &look->wait))
 			return &look->wait;

@@ -46,7 +46,7 @@ static bool is_called(int32_t pid, unsigned int level, int32_t number)
 }
 
 static int32_t find_child(int proc_fd, int32_t tid, unsigned int level,
-			  int32_t number)
+			  int32_t number, uint32_t *reads_left)
 {
 	char path[32], text[CHILDREN_MAX * 8];
 	char *at = text;
@@ -54,13 +54,14 @@ static int32_t find_child(int proc_fd, int32_t tid, unsigned int level,
 	snprintf(path, sizeof(path), "task/%d/children", tid);
 	if (fgt_procfs_read(proc_fd, path, text, sizeof(text)) < 0)
 		return 0;
-	for (unsigned int i = 0; i < CHILDREN_MAX; i++) {
+	for (unsigned int i = 0; i<CHILDREN_MAX && * reads_left> 0; i++) {
 		char *end;
 		int32_t pid = (int32_t)strtol(at, &end, 10);
 
 		/* The last number may have been cut. */
 		if (end == at || *end != ' ')
 			return 0;
+		--*reads_left;
 		if (is_called(pid, level, number))
 			return pid;
 		at = end;
@@ -68,14 +69,16 @@ static int32_t find_child(int proc_fd, int32_t tid, unsigned int level,
 	return 0;
 }
 
-int32_t fgt_child_pid(int proc_fd, int32_t pid, int32_t tid, int32_t number)
+int32_t fgt_child_pid(int proc_fd, int32_t pid, int32_t tid, int32_t number,
+		      uint32_t *reads_left)
 {
 	int32_t numbers[LEVELS_MAX], child;
 	unsigned int level = read_numbers(proc_fd, "status", numbers);
 
 	if (level <= 1)
 		return level ? number : 0;
-	child = find_child(proc_fd, tid, level, number);
-	return child || tid == pid ? child
-				   : find_child(proc_fd, pid, level, number);
+	child = find_child(proc_fd, tid, level, number, reads_left);
+	return child || tid == pid
+		       ? child
+		       : find_child(proc_fd, pid, level, number, reads_left);
 }

@@ -11,10 +11,12 @@
 /*
  * The child that a process calls number, as /proc calls it. proc_fd: /proc/PID;
  * tid: the thread that waits. In another PID namespace the first 128 children
- * of that thread and of the first one are looked at. 0: it is not known which.
+ * of that thread and of the first one are looked at, as long as *reads_left is
+ * not 0: each takes 1 of it. 0: it is not known which.
  *
  * MT-Safe | AS-Safe
  */
-int32_t fgt_child_pid(int proc_fd, int32_t pid, int32_t tid, int32_t number);
+int32_t fgt_child_pid(int proc_fd, int32_t pid, int32_t tid, int32_t number,
+		      uint32_t *reads_left);
 
 #endif

@@ -14,7 +14,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -23,9 +25,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/capture/threads/child_pid.h"
 #include "agent/capture/threads/procfs.h"
+#include "ringbuf/base/owner.h"
 
-#define REST " 1 2 3 4 -1 4194560 7 8 9 10 11 12 13 14 20 0 1 0 98765 15 16\n"
+#define CHILDREN 4
+#define REST	 " 1 2 3 4 -1 4194560 7 8 9 10 11 12 13 14 20 0 1 0 98765 15 16\n"
 
 static int parse(const char *text, struct fgt_stat *stat)
 {
@@ -322,6 +327,62 @@ static void a_pipe_keeps_its_bytes(void **state)
 	assert_int_equal(rmdir(path), 0);
 }
 
+/* A process that is number 1 there, with children 2 to 5; -1: not permitted. */
+static pid_t start_namespace(void)
+{
+	FGT_AUTO(fgt_fd_close)
+	int outer = open("/proc/self/ns/pid", O_RDONLY | O_CLOEXEC);
+	int ready[2];
+	pid_t first;
+	char byte;
+
+	if (unshare(CLONE_NEWPID) < 0)
+		return -1;
+	assert_int_equal(pipe(ready), 0);
+	first = fork();
+	if (first == 0) {
+		for (int i = 0; i < CHILDREN; i++)
+			if (fork() == 0)
+				for (;;)
+					pause();
+		(void)!write(ready[1], "x", 1);
+		for (;;)
+			pause();
+	}
+	assert_int_equal(setns(outer, CLONE_NEWPID), 0);
+	assert_int_equal(read(ready[0], &byte, 1), 1);
+	close(ready[0]);
+	close(ready[1]);
+	return first;
+}
+
+static void children_of_a_namespace_are_found_within_the_limit(void **state)
+{
+	pid_t first = start_namespace();
+	uint32_t left = 10;
+	int32_t last;
+	char path[32];
+	FGT_AUTO(fgt_fd_close) int proc_fd = -1;
+
+	(void)state;
+	if (first < 0)
+		skip();
+	snprintf(path, sizeof(path), "/proc/%d", first);
+	proc_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	last = fgt_child_pid(proc_fd, first, first, CHILDREN + 1, &left);
+	assert_true(last > first);
+	assert_int_equal(left, 10 - CHILDREN);
+	/* All are read for one that there is not. */
+	assert_int_equal(fgt_child_pid(proc_fd, first, first, 99, &left), 0);
+	assert_int_equal(left, 10 - 2 * CHILDREN);
+	/* What is left is not enough for the last one. */
+	assert_int_equal(
+		fgt_child_pid(proc_fd, first, first, CHILDREN + 1, &left), 0);
+	assert_int_equal(left, 0);
+	assert_int_equal(kill(first, SIGKILL), 0);
+	assert_int_equal(waitpid(first, NULL, 0), first);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -338,6 +399,8 @@ int main(void)
 		cmocka_unit_test(a_process_that_is_not_dumpable_is_explained),
 		cmocka_unit_test(another_users_process_is_explained),
 		cmocka_unit_test(a_pipe_keeps_its_bytes),
+		cmocka_unit_test(
+			children_of_a_namespace_are_found_within_the_limit),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
