@@ -123,6 +123,40 @@ def name_child_in_namespace(bench):
         os.kill(number, signal.SIGKILL)
 
 
+# Waits for a raw socket, and for a connection of a UNIX socket; another user's
+# UNIX socket has a line of /proc/net/unix about the first one as its name.
+SOCKETS = """
+import os, socket, sys, threading
+raw = socket.socket(socket.AF_INET, socket.SOCK_RAW, 255)
+unix = socket.socket(socket.AF_UNIX)
+unix.bind(sys.argv[1])
+unix.listen()
+forged = socket.socket(socket.AF_UNIX)
+forged.bind("\\0x\\n0000000000000000: 00000002 00000000 00010000 0001 01 "
+            f"{os.fstat(raw.fileno()).st_ino:5} /run/forged")
+threading.Thread(target=unix.accept, daemon=True).start()
+print("ready", flush=True)
+raw.recv(100)
+"""
+
+
+def names_of_sockets(bench):
+    path, name = bench.path("sockets.fgt"), bench.path("listens")
+    child = bench.start([sys.executable, "-c", SOCKETS, name],
+                        stdout=subprocess.PIPE, text=True)
+    child.stdout.readline()
+    time.sleep(0.3)
+    with open(path, "wb") as file:
+        subprocess.run([bench.agent, "record", "-q", "-p", str(child.pid), "-d",
+                        "1", "-f", "fgt", "-o", "-"], stdout=file, check=True)
+    waits = waits_of(path)
+    raw = waits.pop(child.pid)
+    ok("a socket gets no name that another socket's name holds",
+       raw[3].startswith("socket:[") and not raw[4], raw)
+    ok("a UNIX socket has its name", [wait[4] for wait in waits.values()] ==
+       [f"unix {name}"], waits)
+
+
 def children_of(pid):
     with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
         return [int(word) for word in file.read().split()]
@@ -203,6 +237,7 @@ def main():
         record(bench, "root", False)
         record(bench, "ordinary user", True)
         name_child_in_namespace(bench)
+        names_of_sockets(bench)
     finally:
         bench.close()
     checks.finish()
