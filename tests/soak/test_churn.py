@@ -15,6 +15,7 @@ import sys
 import time
 
 from parts.attacked import SECOND, USERS, Aside, Attacked, in_ms, measure
+from parts.series import check_series, look
 from kit.daemon_bench import sleeper
 from kit.daemon_client import Connection, call, request
 from kit.harness import Bench, Checks
@@ -22,33 +23,6 @@ from kit.transact import Program
 
 SECONDS = 600
 LOOK_S = 1
-GROWTH_MB = 6  # of the highest of a third, and a tenth of it: caches fill
-GROWTH_COUNT = 8  # descriptors, threads: those of a moment
-
-
-def processes(pid):
-    """The daemon and its children."""
-    with open(f"/proc/{pid}/task/{pid}/children") as file:
-        return [pid, *map(int, file.read().split())]
-
-
-def look(pid):
-    """Resident MB, descriptors and threads of the daemon; processes and their
-    MB of its children."""
-    def resident(each):
-        with open(f"/proc/{each}/statm") as file:
-            return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE") / 1e6
-    children, memory = 0, 0.0
-    for each in processes(pid)[1:]:
-        try:
-            memory += resident(each)
-            children += 1
-        except (OSError, IndexError):
-            pass
-    return {"MB": resident(pid),
-            "descriptors": len(os.listdir(f"/proc/{pid}/fd")),
-            "threads": len(os.listdir(f"/proc/{pid}/task")),
-            "children": children, "children's MB": memory}
 
 
 class Churn:
@@ -131,26 +105,6 @@ class Churn:
             self.random.choice(kinds)()
             self.turns += 1
         return self.turns, self.failed
-
-
-def thirds(series, key):
-    """The highest of the second and of the last third."""
-    values = [each[key] for each in series]
-    third = len(values) // 3
-    return max(values[third:2 * third]), max(values[2 * third:])
-
-
-def check_series(checks, series):
-    for key in series[0]:
-        values = [each[key] for each in series]
-        step = max(1, len(values) // 20)
-        print(f"# {key}: " + " ".join(f"{value:.0f}"
-                                      for value in values[::step]))
-        second, last = thirds(series, key)
-        limit = GROWTH_MB + second / 10 if "MB" in key else GROWTH_COUNT
-        checks.ok(f"{key}: at most {second:.0f} in the second third, "
-                  f"{last:.0f} in the last", last <= second + limit,
-                  (second, last))
 
 
 def copy(bench):

@@ -152,11 +152,11 @@ def phase(checks, daemon, name, functions, pids, seconds):
     rates = [(after[0] - first[0]) / (after[1] - first[1]) for first, after in
              zip(before, [ticks(daemon, pid) for pid in pids])]
     results = [watch.results() for watch in watches]
-    turns = sum(each.result() for each in bad)
+    turns = f", {sum(each.result() for each in bad)} turns of A" if bad else ""
     for user, rate, (status, slices) in zip(("root", "B"), rates, results):
         failed = status[1] + slices[1]
         longest = max(status[0] + slices[0])
-        checks.ok(f"{name}, {turns} turns of A: {user}'s status: "
+        checks.ok(f"{name}{turns}: {user}'s status: "
                   f"{in_ms(status[0])}; slices: {in_ms(slices[0])}; "
                   f"{rate:.0f} ticks/s",
                   not failed and longest < LATEST_S and rate > 90,
@@ -213,8 +213,8 @@ def check(checks, bench, daemon, seconds):
         reply = call(daemon.socket, "slice", pid=pid)
         checks.ok(f"{user} has room for a new target meanwhile",
                   not why and reply["ok"], (why, reply.get("why")))
-    for each in everything:
-        each.result()
+    turns = dict(zip(kinds, [each.result() for each in everything]))
+    checks.ok(f"A did all of it meanwhile: {turns}", all(turns.values()), "")
     for user, pid in zip(("root", "B"), pids):
         reply = call(daemon.socket, "slice", pid=pid)
         checks.ok(f"{user}'s ring holds its last 25 s still", reply["ok"] and
