@@ -16,6 +16,7 @@
 #include "upload/format/parts/reasons.h"
 #include "upload/why/group.h"
 #include "upload/why/place.h"
+#include "upload/why/words.h"
 
 /* While it is made. */
 struct comparison {
@@ -30,6 +31,20 @@ struct comparison {
 static int intern(struct fgt_diff *diff, const char *text, uint32_t *ret_id)
 {
 	return fgt_strings_intern(&diff->strings, text, strlen(text), ret_id);
+}
+
+static int intern_callers(struct fgt_diff *diff,
+			  const struct fgt_ring_slice *slice, uint32_t stack,
+			  uint32_t *ret_id)
+{
+	uint32_t callers[FGT_PLACE_CALLERS];
+	struct fgt_words words = { .len = 0 };
+
+	fgt_place_callers(slice, stack, callers);
+	for (uint32_t i = 0; i < FGT_PLACE_CALLERS && callers[i]; i++)
+		fgt_words_add(&words, "%s%s", i ? ", " : "",
+			      fgt_slice_string(slice, callers[i]));
+	return intern(diff, words.text, ret_id);
 }
 
 static int read_row(struct fgt_diff *diff, const struct fgt_ring_slice *slice,
@@ -52,13 +67,15 @@ static int read_row(struct fgt_diff *diff, const struct fgt_ring_slice *slice,
 	if (r == 0)
 		r = intern(diff, fgt_slice_state_name(slice, run->state),
 			   &ret_row->state);
+	if (r == 0 && fgt_state_is_blocked(run->state))
+		r = intern_callers(diff, slice, run->stack, &ret_row->callers);
 	return r;
 }
 
 static uint64_t key_of(const struct fgt_diff_row *row)
 {
 	const uint32_t names[] = { row->threads, row->function, row->call,
-				   row->state };
+				   row->state, row->callers };
 
 	return fgt_hash_bytes((const char *)names, sizeof(names));
 }
@@ -135,6 +152,33 @@ static int sum(struct comparison *comparison,
 	return r;
 }
 
+/* Marks rows that only their callers distinguish. */
+static int find_alike_rows(struct fgt_diff *diff)
+{
+	struct fgt_id_map map = { 0 };
+	uint32_t *firsts = NULL; /* of each number: the first row */
+	int r = FGT_ARRAY_NEW(firsts, diff->count) ? 0 : -ENOMEM;
+
+	for (uint32_t i = 0; i < diff->count && r == 0; i++) {
+		struct fgt_diff_row alike = diff->rows[i];
+		uint32_t before = map.count, id;
+
+		alike.callers = 0;
+		r = fgt_id_map_add(&map, key_of(&alike), &id);
+		if (r < 0)
+			break;
+		if (id == before) {
+			firsts[id] = i;
+			continue;
+		}
+		diff->rows[i].shows_callers = true;
+		diff->rows[firsts[id]].shows_callers = true;
+	}
+	fgt_id_map_done(&map);
+	free(firsts);
+	return r;
+}
+
 /* The largest change first. */
 static int by_change(const void *left, const void *right)
 {
@@ -178,6 +222,8 @@ int fgt_diff_new(struct fgt_ring_slice *before, struct fgt_ring_slice *after,
 		r = sum(&comparison, before, FGT_DIFF_BEFORE);
 	if (r == 0)
 		r = sum(&comparison, after, FGT_DIFF_AFTER);
+	if (r == 0)
+		r = find_alike_rows(diff);
 	fgt_id_map_done(&comparison.rows);
 	fgt_id_map_done(&comparison.known);
 	free(comparison.known_rows);

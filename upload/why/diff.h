@@ -23,6 +23,8 @@ enum fgt_diff_side {
 struct fgt_diff_row {
 	/* Ids in the diff's strings; 0: none. state has the reason. */
 	uint32_t threads, function, call, state;
+	uint32_t callers; /* of a blocked thread: "WaitLatch, ProcSleep" */
+	bool shows_callers; /* nothing else distinguishes it from another one */
 	uint64_t samples[FGT_DIFF_SIDES];
 	double average[FGT_DIFF_SIDES]; /* threads at once, or ms */
 };

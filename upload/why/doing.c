@@ -147,6 +147,14 @@ static uint64_t hash_wait(const struct fgt_ring_slice *slice,
 	}
 }
 
+/* Waits of these kinds have no object, or one that serves many purposes. */
+static bool is_told_by_callers(uint32_t kind)
+{
+	return kind == FGT_WAIT_NOTIFICATION || kind == FGT_WAIT_EVENTS ||
+	       kind == FGT_WAIT_SLEEP || kind == FGT_WAIT_SIGNAL ||
+	       kind == FGT_WAIT_IPC || kind == FGT_WAIT_KERNEL;
+}
+
 /* A doing without its number. */
 static struct fgt_doing doing_of(const struct fgt_ring_slice *slice,
 				 const struct fgt_run *run)
@@ -162,6 +170,8 @@ static struct fgt_doing doing_of(const struct fgt_ring_slice *slice,
 		doing.kind = slice->waits[run->wait - 1].kind;
 	if (doing.kind == FGT_WAIT_UNKNOWN)
 		doing.kind = fgt_doing_kind_of_state(slice, run->state);
+	if (is_told_by_callers(doing.kind))
+		fgt_place_callers(slice, run->stack, doing.callers);
 	return doing;
 }
 
@@ -171,11 +181,12 @@ struct distinct {
 	uint32_t id; /* of the doing */
 };
 
-static int number_doing(struct fgt_doings *doings,
+/* All but the callers, as a number. */
+static int number_alike(struct fgt_doings *doings,
 			const struct fgt_ring_slice *slice,
-			const struct fgt_doing *doing, uint32_t *ret_id)
+			const struct fgt_doing *doing, uint64_t *ret_number)
 {
-	uint32_t place, what, id;
+	uint32_t place, what;
 	int r = pair(doings,
 		     ((uint64_t)doing->place.function << 32) |
 			     doing->place.call,
@@ -188,8 +199,26 @@ static int number_doing(struct fgt_doings *doings,
 				     : 0,
 			 &what);
 	if (r == 0)
-		r = fgt_id_map_add(&doings->map, ((uint64_t)place << 32) | what,
-				   &id);
+		*ret_number = ((uint64_t)place << 32) | what;
+	return r;
+}
+
+static int number_doing(struct fgt_doings *doings,
+			const struct fgt_ring_slice *slice,
+			const struct fgt_doing *doing, uint32_t *ret_id)
+{
+	uint32_t callers = 0, id;
+	uint64_t alike;
+	int r = number_alike(doings, slice, doing, &alike);
+
+	if (r == 0 && doing->callers[0])
+		r = pair(doings,
+			 ((uint64_t)doing->callers[0] << 32) |
+				 doing->callers[1],
+			 3, &callers);
+	if (r == 0)
+		r = fgt_id_map_add(&doings->map,
+				   fgt_hash_number(alike) + callers, &id);
 	if (r == 0 && id == doings->count)
 		r = FGT_ARRAY_GROW(doings->doings, doings->count,
 				   doings->capacity);
@@ -199,6 +228,35 @@ static int number_doing(struct fgt_doings *doings,
 		doings->doings[doings->count++] = *doing;
 	*ret_id = id;
 	return 0;
+}
+
+/* Marks doings that only their callers distinguish. */
+static int find_alike_ones(struct fgt_doings *doings,
+			   const struct fgt_ring_slice *slice)
+{
+	struct fgt_id_map map = { 0 };
+	uint32_t *firsts = NULL; /* of each number: the first doing */
+	int r = FGT_ARRAY_NEW(firsts, doings->count) ? 0 : -ENOMEM;
+
+	for (uint32_t i = 0; i < doings->count && r == 0; i++) {
+		uint32_t before = map.count, id;
+		uint64_t alike;
+
+		r = number_alike(doings, slice, &doings->doings[i], &alike);
+		if (r == 0)
+			r = fgt_id_map_add(&map, alike, &id);
+		if (r < 0)
+			break;
+		if (id == before) {
+			firsts[id] = i;
+			continue;
+		}
+		doings->doings[i].shows_callers = true;
+		doings->doings[firsts[id]].shows_callers = true;
+	}
+	fgt_id_map_done(&map);
+	free(firsts);
+	return r;
 }
 
 /* Nameless ones come last: each goes to its like with a name, if there is one. */
@@ -220,7 +278,7 @@ static int number_kinds(struct fgt_doings *doings,
 			r = number_doing(doings, slice, &distinct[i].doing,
 					 &distinct[i].id);
 	}
-	return r;
+	return r < 0 ? r : find_alike_ones(doings, slice);
 }
 
 /* Many runs have the same stack, state and wait. */

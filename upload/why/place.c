@@ -107,3 +107,20 @@ struct fgt_place fgt_place_of(const struct fgt_ring_slice *slice, uint32_t node)
 	}
 	return (struct fgt_place){ leaf, 0, false };
 }
+
+void fgt_place_callers(const struct fgt_ring_slice *slice, uint32_t node,
+		       uint32_t ret_callers[FGT_PLACE_CALLERS])
+{
+	uint32_t last = fgt_place_of(slice, node).function, count = 0;
+
+	memset(ret_callers, 0, FGT_PLACE_CALLERS * sizeof(*ret_callers));
+	for (; node != FGT_NODE_NONE && count < FGT_PLACE_CALLERS;
+	     node = slice->nodes[node].parent) {
+		struct fgt_place at = fgt_place_of(slice, node);
+
+		if (at.function == last || at.call || !at.is_own)
+			continue;
+		last = at.function;
+		ret_callers[count++] = at.function;
+	}
+}

@@ -30,6 +30,12 @@ struct fgt_place {
 struct fgt_place fgt_place_of(const struct fgt_ring_slice *slice,
 			      uint32_t node);
 
+/* Functions of the program that called the place's, the innermost first; one
+ * that calls itself counts once. The rest of ret_callers is 0. */
+#define FGT_PLACE_CALLERS 2u
+void fgt_place_callers(const struct fgt_ring_slice *slice, uint32_t node,
+		       uint32_t ret_callers[FGT_PLACE_CALLERS]);
+
 /* Whether a path names such a library. */
 bool fgt_place_is_library(const char *path);
 /* Whether a function's name is of such a namespace, or a thread's first

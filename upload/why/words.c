@@ -11,8 +11,6 @@
 
 #include "ringbuf/base/array.h"
 
-#define CALLERS_MAX 2u
-
 void fgt_words_add(struct fgt_words *words, const char *format, ...)
 {
 	size_t room = sizeof(words->text) - words->len;
@@ -227,22 +225,17 @@ void fgt_words_add_doing(struct fgt_words *words,
 	}
 	fgt_words_add(words, ": ");
 	fgt_words_add_wait(words, slice, doing->wait, doing->state);
+	if (doing->shows_callers)
+		fgt_words_add_callers(words, slice, doing->stack);
 }
 
 void fgt_words_add_callers(struct fgt_words *words,
 			   const struct fgt_ring_slice *slice, uint32_t stack)
 {
-	struct fgt_place place = fgt_place_of(slice, stack);
-	uint32_t last = place.function, added = 0;
+	uint32_t callers[FGT_PLACE_CALLERS];
 
-	for (; stack != FGT_NODE_NONE && added < CALLERS_MAX;
-	     stack = slice->nodes[stack].parent) {
-		struct fgt_place at = fgt_place_of(slice, stack);
-
-		if (at.function == last || at.call || !at.is_own)
-			continue;
-		last = at.function;
-		fgt_words_add(words, "%s%s", added++ ? ", " : ", called by ",
-			      fgt_slice_string(slice, at.function));
-	}
+	fgt_place_callers(slice, stack, callers);
+	for (uint32_t i = 0; i < FGT_PLACE_CALLERS && callers[i]; i++)
+		fgt_words_add(words, "%s%s", i ? ", " : ", called by ",
+			      fgt_slice_string(slice, callers[i]));
 }

@@ -255,8 +255,9 @@ static void print_cause(const struct printer *printer, uint32_t number,
 	add_group(&words, printer, cause);
 	fgt_words_add(&words, ": ");
 	add_doing(&words, of, cause->run);
-	fgt_words_add_callers(&words, of->slice,
-			      of->slice->runs[cause->run].stack);
+	if (!of->doings->doings[cause->doing].shows_callers)
+		fgt_words_add_callers(&words, of->slice,
+				      of->slice->runs[cause->run].stack);
 	if (cause->is_cycle)
 		fgt_words_add(&words, " (deadlock: holders wait for each "
 				      "other)");

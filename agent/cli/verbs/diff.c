@@ -212,10 +212,12 @@ static void print_row(const struct fgt_diff *diff,
 	printf("%+8.2f %8.2f %8.2f  ", fgt_diff_change(row),
 	       row->average[FGT_DIFF_BEFORE], row->average[FGT_DIFF_AFTER]);
 	fgt_print_padded(stdout, text_of(diff, row->threads), THREADS_COLUMNS);
-	snprintf(text, sizeof(text), "%s%s%s: %s",
+	snprintf(text, sizeof(text), "%s%s%s: %s%s%s",
 		 *function ? function : "[stack unknown]",
 		 row->call ? " → " : "", text_of(diff, row->call),
-		 text_of(diff, row->state));
+		 text_of(diff, row->state),
+		 row->shows_callers && row->callers ? ", called by " : "",
+		 row->shows_callers ? text_of(diff, row->callers) : "");
 	putchar(' ');
 	fgt_print_text(stdout, text, ROW_COLUMNS);
 	putchar('\n');
@@ -268,6 +270,7 @@ static void put_row(const struct fgt_diff *diff, const struct fgt_diff_row *row,
 	fgt_json_put_string(json, "function", text_of(diff, row->function));
 	fgt_json_put_string(json, "call", text_of(diff, row->call));
 	fgt_json_put_string(json, "state", text_of(diff, row->state));
+	fgt_json_put_string(json, "callers", text_of(diff, row->callers));
 	fgt_json_put_double(json, "before", row->average[FGT_DIFF_BEFORE]);
 	fgt_json_put_double(json, "after", row->average[FGT_DIFF_AFTER]);
 	fgt_json_put_double(json, "change", fgt_diff_change(row));
