@@ -148,13 +148,25 @@ def check_wake(path, holder, waiter):
        wakers[holder] > 0, wakers)
 
 
-def check_why(agent, found, holder, waiter):
+def check_why(agent, found, begin, waiter):
     """Which session did what in the second before the row was free."""
     answer = json.loads(agent.must(
         "why", "-n", "postgres", "--json", "--tid", str(waiter), "--from",
         f"m:{found['wait_ns']}", "--to", f"m:{found['wait_ns'] + 800000000}"))
     ok("why answers about a thread of one of several processes",
        answer["thread"]["tid"] == waiter and answer["windows"] > 0, answer)
+    lock = [row["ms"] for row in answer["thread"]["time"]
+            if "ProcSleep" in row.get("text", "")]
+    ok("why says that the session waited for a row", len(lock) == 1 and
+       lock[0] > 600, answer["thread"])
+    end = found["wait_ns"] + 800000000
+    grown = json.loads(agent.must(
+        "diff", "-n", "postgres", "--json", "--against-from", f"m:{begin}",
+        "--against-to", f"m:{found['wait_ns'] - 500000000}", "--from",
+        f"m:{found['wait_ns']}", "--to", f"m:{end}"))
+    lock = [row for row in grown["rows"] if "ProcSleep" in row["callers"]]
+    ok("diff does, too", len(lock) == 1 and lock[0]["before"] == 0 and
+       lock[0]["after"] > 0.7, grown["rows"])
 
 
 def test_postgres(bench, agent):
@@ -167,11 +179,15 @@ def test_postgres(bench, agent):
         "slice", "-n", "postgres", "-q", "--json", "-o", path, "--from",
         f"m:{begin}", "--to", "now"))
     check_summary(answer, holder, waiter)
+    waits = [wait["text"] for wait in answer["waits"]]
+    ok("the longest waits tell a row from a sleep and a client", all(
+        sum(caller in text for text in waits) >= 1
+        for caller in ("ProcSleep", "pg_sleep")), waits)
     sums = check_same_time(agent, bench, path, (holder, waiter, server.pid))
     check_formats(agent, bench, path, sums)
     check_envelopes(agent, bench, path, sums)
     check_wake(path, holder, waiter)
-    check_why(agent, {"wait_ns": begin + 1800000000}, holder, waiter)
+    check_why(agent, {"wait_ns": begin + 1800000000}, begin, waiter)
     stacks = agent.must("stacks", "-n", "postgres")
     ok("stacks shows all of them", " more processes, " in stacks and
        "postgres: checkpointer" in stacks, stacks)
