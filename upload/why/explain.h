@@ -18,6 +18,8 @@
 #define FGT_EXPLAIN_STEPS_MAX  6u
 /* Fewer windows than this are no baseline. */
 #define FGT_EXPLAIN_WINDOWS_MIN 4u
+/* More of a wait for work explains less than more of anything else. */
+#define FGT_EXPLAIN_PASSIVE_PART 0.2
 
 /* Time of the thread that was asked about, in the range. All rows together are
  * the range's length. */
@@ -58,6 +60,7 @@ struct fgt_explanation {
 	struct fgt_windows *windows;
 	uint32_t thread; /* that was asked about, or differs most */
 	bool is_thread_chosen; /* by the caller */
+	uint32_t thread_windows; /* others in which it existed: its baseline */
 	const struct fgt_filter *candidates; /* threads among which; borrowed */
 	struct fgt_explained_row rows[FGT_EXPLAIN_ROWS_MAX];
 	uint32_t row_count; /* by ms */
@@ -72,8 +75,8 @@ struct fgt_explanation {
 
 /*
  * [from_ns, to_ns] of the slice, CLOCK_MONOTONIC; tid 0: the thread whose
- * behaviour differs most, of those that the filter takes. The slice must have its symbols and state names, and
- * must outlive the explanation. -EINVAL if from > to; -ENODATA with fewer than
+ * behaviour differs most, of those that the filter takes. The slice must have
+ * its symbols and state names, and must outlive the explanation. -EINVAL if from > to; -ENODATA with fewer than
  * two ticks in the range; -ESRCH: the range has no such thread; -ENOMEM.
  */
 int fgt_explain(const struct fgt_ring_slice *slice, uint64_t from_ns,

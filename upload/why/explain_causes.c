@@ -10,9 +10,6 @@
 #include "ringbuf/base/array.h"
 #include "upload/why/explain.h"
 
-/* More of a wait for work explains less than more of anything else. */
-#define PASSIVE_PART 0.2
-
 /* What one group of threads did, or kept others waiting with. */
 struct cause {
 	uint32_t group, doing;
@@ -169,7 +166,7 @@ static double weight_of(const struct fgt_explanation *explanation,
 			const struct fgt_explained_cause *cause)
 {
 	return cause->excess_ms *
-	       (is_passive(explanation, cause->doing) ? PASSIVE_PART : 1);
+	       (is_passive(explanation, cause->doing) ? FGT_EXPLAIN_PASSIVE_PART : 1);
 }
 
 /* Keeps causes[] ordered by weight; the least one falls off the end. */

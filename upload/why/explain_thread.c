@@ -18,6 +18,7 @@ struct table {
 	bool *is_used; /* [doing_count] */
 	uint32_t *runs; /* [doing_count]: a run in the range, or any */
 	double *values; /* [window_count] */
+	double *present_ms; /* [window_count]: of all doings */
 };
 
 static int table_init(struct table *table,
@@ -32,7 +33,8 @@ static int table_init(struct table *table,
 	    !FGT_ARRAY_NEW(table->used, doings) ||
 	    !FGT_ARRAY_NEW(table->is_used, doings) ||
 	    !FGT_ARRAY_NEW(table->runs, doings) ||
-	    !FGT_ARRAY_NEW(table->values, windows))
+	    !FGT_ARRAY_NEW(table->values, windows) ||
+	    !FGT_ARRAY_NEW(table->present_ms, windows))
 		return -ENOMEM;
 	return 0;
 }
@@ -44,6 +46,7 @@ static void table_done(struct table *table)
 	free(table->is_used);
 	free(table->runs);
 	free(table->values);
+	free(table->present_ms);
 }
 
 static double *row(struct table *table, uint32_t doing)
@@ -59,6 +62,8 @@ static void clear(struct table *table)
 		table->is_used[table->used[i]] = false;
 	}
 	table->used_count = 0;
+	memset(table->present_ms, 0,
+	       table->of->windows->count * sizeof(*table->present_ms));
 }
 
 static void add_run(struct table *table, uint32_t run)
@@ -79,6 +84,8 @@ static void add_run(struct table *table, uint32_t run)
 		if (windows->of_tick[tick] == 0)
 			table->runs[doing] = run;
 		ms[windows->of_tick[tick]] += windows->tick_ms[tick];
+		table->present_ms[windows->of_tick[tick]] +=
+			windows->tick_ms[tick];
 	}
 }
 
@@ -92,20 +99,39 @@ static void fill(struct table *table, uint32_t thread)
 		add_run(table, run);
 }
 
+/* A window in which the thread did not exist says nothing about it. */
+static bool is_comparable(const struct table *table, uint32_t window)
+{
+	return table->present_ms[window] >= table->of->windows->length_ms / 2;
+}
+
+static uint32_t count_windows(const struct table *table)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 1; i < table->of->windows->count; i++)
+		count += is_comparable(table, i);
+	return count;
+}
+
 static struct fgt_rank rank_row(struct table *table, uint32_t doing)
 {
-	uint32_t windows = table->of->windows->count;
+	const double *ms = row(table, doing);
+	uint32_t count = 0;
 
-	memcpy(table->values, row(table, doing),
-	       windows * sizeof(*table->values));
-	return fgt_rank_of(table->values, windows);
+	table->values[count++] = ms[0];
+	for (uint32_t i = 1; i < table->of->windows->count; i++)
+		if (is_comparable(table, i))
+			table->values[count++] = ms[i];
+	return fgt_rank_of(table->values, count);
 }
 
 /* How much of the range is beyond what the thread does in most windows; without
- * a baseline, how much of it the thread did anything but wait for work. */
+ * a baseline, what it did in all of it. A wait for work counts for less. */
 static double distance(struct table *table)
 {
 	const struct fgt_explanation *of = table->of;
+	uint32_t windows = count_windows(table);
 	double sum = 0;
 
 	for (uint32_t i = 0; i < table->used_count; i++) {
@@ -114,12 +140,11 @@ static double distance(struct table *table)
 		struct fgt_rank rank = rank_row(table, table->used[i]);
 		double ms = row(table, table->used[i])[0];
 
-		if (fgt_doing_is_passive(of->slice, doing))
-			continue;
-		if (of->windows->count <= FGT_EXPLAIN_WINDOWS_MIN)
-			sum += ms;
-		else if (ms > rank.high_ms)
-			sum += ms - rank.high_ms;
+		if (windows >= FGT_EXPLAIN_WINDOWS_MIN)
+			ms = ms > rank.high_ms ? ms - rank.high_ms : 0;
+		sum += fgt_doing_is_passive(of->slice, doing)
+			       ? FGT_EXPLAIN_PASSIVE_PART * ms
+			       : ms;
 	}
 	return sum;
 }
@@ -276,6 +301,7 @@ int fgt_explain_thread(struct fgt_explanation *explanation)
 		r = -ESRCH;
 	if (r == 0) {
 		fill(&table, explanation->thread);
+		explanation->thread_windows = count_windows(&table);
 		r = list_rows(explanation, &table);
 	}
 	table_done(&table);

@@ -71,13 +71,58 @@ static bool goes_on(const struct fgt_run *run)
 	       run[1].stack == run->stack && run[1].state == run->state;
 }
 
-static uint32_t since_tick(const struct fgt_ring_slice *slice, uint32_t run)
+/* The last tick, up to that one, before which the thread got or left a CPU, or
+ * was woken: ticks find threads that nap in the same place again and again. */
+static uint32_t moved_tick(const struct fgt_ring_slice *slice, uint32_t thread,
+			   uint32_t tick)
 {
+	const struct fgt_edge *edges = slice->edges;
+	const struct fgt_slice_wake *wakes = slice->wakes;
+	uint64_t at_ns = slice->tick_ns[tick];
+	size_t edge = FGT_ARRAY_BISECT(
+		i, slice->edge_count,
+		edges[i].thread < thread ||
+			(edges[i].thread == thread && edges[i].tick <= tick));
+	size_t wake = FGT_ARRAY_BISECT(
+		i, slice->wake_count,
+		wakes[i].thread < thread ||
+			(wakes[i].thread == thread && wakes[i].at_ns <= at_ns));
+	uint32_t moved = 0, woken = 0;
+
+	if (edge && edges[edge - 1].thread == thread)
+		moved = edges[edge - 1].tick;
+	if (wake && wakes[wake - 1].thread == thread)
+		woken = (uint32_t)FGT_ARRAY_BISECT(
+			i, slice->tick_count,
+			slice->tick_ns[i] < wakes[wake - 1].at_ns);
+	return moved > woken ? moved : woken;
+}
+
+static uint32_t since_tick(const struct fgt_moment *moment, uint32_t run)
+{
+	const struct fgt_ring_slice *slice = moment->slice;
 	const struct fgt_run *at = &slice->runs[run];
+	uint32_t moved = moved_tick(slice, at->thread, moment->tick);
 
 	while (at > slice->runs && goes_on(at - 1))
 		at--;
-	return at->first_tick;
+	return at->first_tick > moved ? at->first_tick : moved;
+}
+
+/* What is left of a run after the thread's last move; false: nothing. */
+static bool cut_run(const struct fgt_ring_slice *slice, struct fgt_run *run)
+{
+	uint32_t moved =
+		moved_tick(slice, run->thread, slice->tick_count - 1);
+	uint32_t end = run->first_tick + run->tick_count;
+
+	if (moved >= end)
+		return false;
+	if (run->first_tick < moved) {
+		run->first_tick = moved;
+		run->tick_count = end - moved;
+	}
+	return true;
 }
 
 int fgt_moment_narrow(const struct fgt_ring_slice *slice,
@@ -99,7 +144,8 @@ int fgt_moment_narrow(const struct fgt_ring_slice *slice,
 		    !(kept == run + 1 && goes_on(run)))
 			continue;
 		kept = run;
-		runs[--first] = *run;
+		runs[first - 1] = *run;
+		first -= cut_run(slice, &runs[first - 1]);
 	}
 	view.runs = runs + first;
 	view.run_count = slice->run_count - first;
@@ -169,7 +215,7 @@ static void make_groups(struct fgt_moment *moment, struct present *present,
 				: present[i].thread;
 	FGT_ARRAY_SORT(present, count, by_leader);
 	for (uint32_t i = 0; i < count; i++) {
-		uint32_t since = since_tick(moment->slice, present[i].run);
+		uint32_t since = since_tick(moment, present[i].run);
 
 		if (!i || present[i].leader != present[i - 1].leader) {
 			group = &moment->groups[moment->group_count++];

@@ -132,7 +132,8 @@ static void put_rows(const struct explained_json *answer)
 		fgt_json_begin_object(answer->json, NULL);
 		put_ms(answer, "ms", row->ms);
 		if (row->doing != FGT_ID_NONE) {
-			put_rank(answer, &row->rank);
+			if (of->thread_windows)
+				put_rank(answer, &row->rank);
 			put_doing(answer, row->run);
 		}
 		fgt_json_end_object(answer->json);
@@ -223,6 +224,7 @@ int fgt_explanation_print_json(const struct fgt_explanation *explanation,
 	fgt_json_put_int(&json, "tid", thread->tid);
 	put_name(&answer, "name", thread->name);
 	fgt_json_put_bool(&json, "is_chosen", explanation->is_thread_chosen);
+	fgt_json_put_uint(&json, "windows", explanation->thread_windows);
 	put_rows(&answer);
 	fgt_json_end_object(&json);
 	put_steps(&answer);

@@ -103,6 +103,12 @@ static void add_doing(struct fgt_words *words, const struct fgt_explanation *of,
 	fgt_words_add_doing(words, of->slice, &doing);
 }
 
+/* A thread may be younger than the recording. */
+static bool has_own_baseline(const struct printer *printer)
+{
+	return printer->of->thread_windows >= FGT_EXPLAIN_WINDOWS_MIN;
+}
+
 static void print_row(const struct printer *printer,
 		      const struct fgt_explained_row *row)
 {
@@ -112,7 +118,7 @@ static void print_row(const struct printer *printer,
 	struct fgt_words what = { .len = 0 };
 
 	fgt_words_add_ms(&time, row->ms);
-	if (row->doing != FGT_ID_NONE && has_baseline(printer))
+	if (row->doing != FGT_ID_NONE && has_own_baseline(printer))
 		fgt_words_add_ms(&usual, row->rank.usual_ms);
 	if (row->doing == FGT_ID_NONE)
 		fgt_words_add(&what, "anything else, or not there");
@@ -134,7 +140,13 @@ static void print_rows(const struct printer *printer)
 
 	fgt_words_add_thread(&words, of->slice, thread->tid);
 	if (!of->is_thread_chosen)
-		fgt_words_add(&words, ", whose behaviour differs most");
+		fgt_words_add(&words, has_baseline(printer)
+					      ? ", whose behaviour differs most"
+					      : ", which did most");
+	if (has_baseline(printer) && of->thread_windows < of->windows->count - 1)
+		fgt_words_add(&words,
+			      "; it existed in %u of the other windows",
+			      of->thread_windows);
 	if (printer->is_markdown)
 		fputs("\n### ", printer->file);
 	else
@@ -173,7 +185,9 @@ static void print_step(const struct printer *printer,
 		fgt_words_add(&words, "waited for ");
 		fgt_words_add_thread(&words, of->slice,
 				     of->slice->threads[behind->thread].tid);
-		fgt_words_add(&words, ", which was in ");
+		fgt_words_add(&words, behind->state == FGT_STATE_RUNNABLE
+					      ? ", which was "
+					      : ", which was in ");
 	}
 	add_doing(&words, of, step->culprit.run);
 	if (step->culprit.is_cycle)

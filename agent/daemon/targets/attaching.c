@@ -6,7 +6,9 @@
 #include "agent/daemon/targets/target_table.h"
 
 #include <errno.h>
+#include <fcntl.h>
 
+#include "agent/capture/threads/process.h"
 #include "agent/daemon/loop/log.h"
 
 #define RETRY_NS UINT64_C(60000000000) /* those that cannot be sampled */
@@ -21,6 +23,16 @@ static void log_attached(const struct fgt_target_entry *entry)
 		"pid %d (%s), %s, stacks by %s%s%s", entry->pid, status.name,
 		fgt_origin_name(entry->origin), status.running,
 		status.limitation[0] ? ": " : "", status.limitation);
+}
+
+/* Of one that was not attached as a child: so that it is found as one, too. */
+static int32_t read_parent(int32_t pid)
+{
+	struct fgt_stat stat;
+
+	return fgt_stat_read(AT_FDCWD, "/proc/", pid, &stat) == 0
+		       ? stat.parent_pid
+		       : 0;
 }
 
 /* Under the lock; NULL: the table is full. */
@@ -41,7 +53,6 @@ write_entry(struct fgt_targets *targets, struct fgt_target *target,
 	entry->target = target;
 	entry->ring_bytes = ring_bytes;
 	entry->origin = cause->origin;
-	entry->parent_pid = cause->parent_pid;
 	entry->is_with_children = cause->is_with_children;
 	entry->charged_uid = cause->charged_uid;
 	entry->ended_ns = 0;
@@ -53,10 +64,15 @@ static int keep_target(struct fgt_targets *targets, struct fgt_target *target,
 		       size_t ring_bytes, const struct fgt_attach_cause *cause,
 		       struct fgt_why *why)
 {
-	const struct fgt_target_entry *entry;
+	int32_t parent_pid = cause->parent_pid
+				     ? cause->parent_pid
+				     : read_parent(fgt_target_pid(target));
+	struct fgt_target_entry *entry;
 
 	pthread_mutex_lock(&targets->lock);
 	entry = write_entry(targets, target, ring_bytes, cause);
+	if (entry)
+		entry->parent_pid = parent_pid;
 	pthread_mutex_unlock(&targets->lock);
 	if (!entry) {
 		(void)fgt_sampler_detach(targets->sampler, target);

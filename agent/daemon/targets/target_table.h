@@ -39,7 +39,8 @@ const char *fgt_origin_name(enum fgt_origin origin);
 
 struct fgt_target_entry {
 	int32_t pid;
-	int32_t parent_pid; /* of a child: the target that it came with */
+	int32_t parent_pid; /* of a child: the target that it came with; of
+			     * others the process, as it was attached */
 	uint64_t start_time;
 	struct fgt_target *target; /* a reference; NULL: cannot be sampled,
 				    * or was detached by hand */

@@ -207,6 +207,22 @@ def test_children(bench, agent):
     names = sorted(process["name"] for process in answer["processes"])
     ok("--children has a process and its children",
        names == ["sh", "sleep", "sleep"], names)
+    own = bench.start(["bash", "-c", "sleep 60 & wait"],
+                      stdout=subprocess.DEVNULL)
+    wait_for(lambda: subprocess.run(
+        ["pgrep", "-P", str(own.pid)], capture_output=True,
+        text=True).stdout, 10)
+    child = subprocess.run(["pgrep", "-P", str(own.pid)], capture_output=True,
+                           text=True, check=True).stdout.strip()
+    agent.must("attach", str(own.pid))
+    agent.must("attach", child)
+    time.sleep(0.5)
+    answer = json.loads(agent.must("slice", "-p", str(own.pid), "--children",
+                                   "--last", "300ms", "--json"))
+    ok("--children has a child that was attached by itself",
+       [str(process["pid"]) for process in answer["processes"]] ==
+       [str(own.pid), child], answer["processes"])
+    subprocess.run(["kill", child], check=False)
     answer = json.loads(agent.must("slice", "-p", str(shell.pid), "--json",
                                    "--last", "500ms"))
     ok("without it there is one process", len(answer["processes"]) == 1)

@@ -131,6 +131,53 @@ static void thread_is_chosen_among_candidates(void **state)
 	fgt_ring_slice_free(slice);
 }
 
+/* It does the same all the time, but has not been there for long. */
+static void thread_is_compared_with_times_of_its_life(void **state)
+{
+	struct fgt_ring_slice *slice = fixture_new(TICKS);
+	struct fgt_explanation *explanation;
+	uint32_t thread = fixture_thread(slice, 4242, "young");
+	uint32_t stack = fixture_stack(slice, MUTEX);
+
+	(void)state;
+	fixture_run(slice, thread, FIRST, TICKS - FIRST, stack, FIXTURE_FUTEX);
+	explanation = explain(slice, 4242);
+	assert_in_range(explanation->thread_windows, 4,
+			explanation->windows->count / 2);
+	assert_int_equal(explanation->row_count, 1);
+	assert_true(explanation->rows[0].rank.usual_ms >
+		    0.9 * explanation->windows->length_ms);
+	fgt_explanation_free(explanation);
+	fgt_ring_slice_free(slice);
+}
+
+/* A program waits for a lock and for its client in one function. */
+static void waits_for_events_are_told_by_their_callers(void **state)
+{
+	struct fgt_ring_slice *slice = fixture_new(TICKS);
+	struct fgt_explanation *explanation;
+	uint32_t thread = fixture_thread(slice, 4242, "session");
+	uint32_t client = fixture_stack(
+		slice, "main;read_client;wait_set;libc.so.6!epoll_wait");
+	uint32_t lock = fixture_stack(
+		slice, "main;sleep_on_lock;wait_set;libc.so.6!epoll_wait");
+
+	(void)state;
+	fixture_run(slice, thread, 0, FIRST, client, FIXTURE_EPOLL);
+	fixture_run(slice, thread, FIRST, COUNT, lock, FIXTURE_EPOLL);
+	fixture_run(slice, thread, FIRST + COUNT, TICKS - FIRST - COUNT, client,
+		    FIXTURE_EPOLL);
+	explanation = explain(slice, 4242);
+	assert_int_equal(explanation->row_count, 1);
+	assert_true(explanation->rows[0].rank.most_ms == 0);
+	assert_string_equal(
+		doing_text(explanation, explanation->rows[0].doing),
+		"wait_set → epoll_wait: epoll_wait, called by sleep_on_lock, "
+		"main");
+	fgt_explanation_free(explanation);
+	fgt_ring_slice_free(slice);
+}
+
 static void path_names_what_was_waited_for(void **state)
 {
 	struct fgt_ring_slice *slice = make_convoy();
@@ -389,6 +436,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(holder_of_lock_is_the_cause),
 		cmocka_unit_test(thread_is_chosen_among_candidates),
+		cmocka_unit_test(thread_is_compared_with_times_of_its_life),
+		cmocka_unit_test(waits_for_events_are_told_by_their_callers),
 		cmocka_unit_test(path_names_what_was_waited_for),
 		cmocka_unit_test(deadlock_is_seen),
 		cmocka_unit_test(wake_up_leads_to_the_waker),

@@ -181,6 +181,44 @@ static void time_before_the_slice_has_no_threads(void **state)
 	fgt_ring_slice_free(slice);
 }
 
+/* At 0, 10, 20 … ms. */
+static void a_thread_that_ran_between_ticks_began_later(void **state)
+{
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *part = NULL;
+	struct fgt_ring_slice *slice = fixture_new(10);
+	uint32_t stack = fixture_stack(slice, "main;nap;clock_nanosleep");
+	struct fgt_moment *moment;
+
+	(void)state;
+	for (int32_t i = 0; i < 3; i++)
+		fixture_run(slice, fixture_thread(slice, 4242 + i, "t"), 0, 10,
+			    stack, FIXTURE_FUTEX);
+	fixture_edge(slice, 0, 3, 5000, 4000);
+	fixture_edge(slice, 0, 7, 5000, 4000);
+	fixture_wake(slice, 1, FIXTURE_PERIOD_NS / 1000000 * 5 - 4, 4242,
+		     stack);
+	assert_true(fgt_slice_is_valid(slice));
+	assert_int_equal(
+		fgt_moment_new(slice, tick_ns(9), 4242, NULL, &moment), 0);
+	assert_int_equal(moment->groups[0].first_tick, 7);
+	fgt_moment_free(moment);
+	assert_int_equal(
+		fgt_moment_new(slice, tick_ns(6), 4242, NULL, &moment), 0);
+	assert_int_equal(moment->groups[0].first_tick, 3);
+	fgt_moment_free(moment);
+	assert_int_equal(fgt_moment_narrow(slice, &part), 0);
+	fgt_ring_slice_free(slice);
+	for (int32_t i = 0; i < 3; i++) {
+		static const uint32_t ticks[] = { 7, 5, 0 };
+
+		assert_int_equal(fgt_moment_new(part, UINT64_MAX, 4242 + i,
+						NULL, &moment),
+				 0);
+		assert_int_equal(moment->groups[0].first_tick, ticks[i]);
+		fgt_moment_free(moment);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -189,6 +227,7 @@ int main(void)
 		cmocka_unit_test(
 			last_tick_needs_no_more_than_what_goes_on_at_it),
 		cmocka_unit_test(time_without_threads_at_its_end_is_no_data),
+		cmocka_unit_test(a_thread_that_ran_between_ticks_began_later),
 		cmocka_unit_test(cycles_are_listed_once),
 		cmocka_unit_test(filter_leaves_cycles_whole),
 		cmocka_unit_test(time_before_the_slice_has_no_threads),
