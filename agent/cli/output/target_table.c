@@ -122,7 +122,8 @@ static void print_children(const struct fgt_message *target)
 		 "%" PRIu64 " child process%s ended without being sampled: %s",
 		 count, count == 1 ? "" : "es",
 		 truth(target, "with_children")
-			 ? "they lived for less than a second"
+			 ? "they lived for less than a second, or there was "
+			   "no room for them"
 			 : "attach it with --children to have those that live "
 			   "for a second or more");
 	print_note(note);

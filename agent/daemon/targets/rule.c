@@ -6,7 +6,9 @@
 #include "agent/daemon/targets/target_table.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "agent/capture/threads/procfs.h"
@@ -78,13 +80,22 @@ static bool is_in_cgroup(const char *cgroup, int32_t pid)
 	       fgt_rule_is_cgroup(cgroup, text);
 }
 
+/* The configuration may name a link, which may lead elsewhere by now. */
+static bool is_exe(const char *path, const char *exe)
+{
+	char target[PATH_MAX];
+
+	return strcmp(path, exe) == 0 ||
+	       (realpath(path, target) && strcmp(target, exe) == 0);
+}
+
 bool fgt_rule_is_match(const struct fgt_config_target *rule,
 		       const struct fgt_process_info *info)
 {
 	if (rule->name)
 		return fgt_rule_is_name(rule->name, info->name, info->exe);
 	if (rule->exe)
-		return strcmp(rule->exe, info->exe) == 0;
+		return is_exe(rule->exe, info->exe);
 	if (rule->cgroup)
 		return is_in_cgroup(rule->cgroup, info->pid);
 	return false;

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "agent/capture/threads/process.h"
 #include "agent/daemon/socket/permission.h"
@@ -60,6 +61,7 @@ static void rules_match_by_their_one_key(void **state)
 	const struct fgt_process_info info = { .pid = 5,
 					       .name = "worker",
 					       .exe = "/srv/app" };
+	struct fgt_process_info linked = { .pid = 6, .name = "rule" };
 	struct fgt_config_target rule = { 0 };
 
 	(void)state;
@@ -68,6 +70,12 @@ static void rules_match_by_their_one_key(void **state)
 	rule = (struct fgt_config_target){ .exe = (char *)"/srv/app" };
 	assert_true(fgt_rule_is_match(&rule, &info));
 	rule.exe = (char *)"/srv/ap";
+	assert_false(fgt_rule_is_match(&rule, &info));
+	rule.exe = (char *)"/proc/self/exe";
+	assert_in_range(readlink(rule.exe, linked.exe,
+				 sizeof(linked.exe) - 1),
+			1, sizeof(linked.exe));
+	assert_true(fgt_rule_is_match(&rule, &linked));
 	assert_false(fgt_rule_is_match(&rule, &info));
 	rule = (struct fgt_config_target){ .name = (char *)"app" };
 	assert_true(fgt_rule_is_match(&rule, &info));
