@@ -112,9 +112,8 @@ static uint32_t since_tick(const struct fgt_moment *moment, uint32_t run)
 /* What is left of a run after the thread's last move; false: nothing. */
 static bool cut_run(const struct fgt_ring_slice *slice, struct fgt_run *run)
 {
-	uint32_t moved =
-		moved_tick(slice, run->thread, slice->tick_count - 1);
 	uint32_t end = run->first_tick + run->tick_count;
+	uint32_t moved = moved_tick(slice, run->thread, end - 1);
 
 	if (moved >= end)
 		return false;
@@ -125,6 +124,22 @@ static bool cut_run(const struct fgt_ring_slice *slice, struct fgt_run *run)
 	return true;
 }
 
+/* Behind the last tick that has threads: those of a process that has ended have
+ * none at the last ones. */
+static uint32_t end_of_threads(const struct fgt_ring_slice *slice)
+{
+	uint32_t end = 0;
+
+	for (uint32_t i = 0; i < slice->run_count; i++) {
+		uint32_t own = slice->runs[i].first_tick +
+			       slice->runs[i].tick_count;
+
+		if (own > end)
+			end = own;
+	}
+	return end;
+}
+
 int fgt_moment_narrow(const struct fgt_ring_slice *slice,
 		      struct fgt_ring_slice **ret_slice)
 {
@@ -132,7 +147,7 @@ int fgt_moment_narrow(const struct fgt_ring_slice *slice,
 	struct fgt_ring_slice view = *slice;
 	const struct fgt_run *kept = NULL; /* the latest one */
 	struct fgt_run *runs;
-	uint32_t first = slice->run_count;
+	uint32_t first = slice->run_count, end = end_of_threads(slice);
 
 	if (!FGT_ARRAY_NEW(runs, slice->run_count))
 		return -ENOMEM;
@@ -140,7 +155,7 @@ int fgt_moment_narrow(const struct fgt_ring_slice *slice,
 	for (uint32_t i = slice->run_count; i-- > 0;) {
 		const struct fgt_run *run = &slice->runs[i];
 
-		if (run->first_tick + run->tick_count != slice->tick_count &&
+		if (run->first_tick + run->tick_count != end &&
 		    !(kept == run + 1 && goes_on(run)))
 			continue;
 		kept = run;
@@ -298,8 +313,11 @@ int fgt_moment_new(const struct fgt_ring_slice *slice, uint64_t at_ns,
 	uint32_t count, ticks;
 	int r;
 
-	ticks = (uint32_t)FGT_ARRAY_BISECT(i, slice->tick_count,
-					   slice->tick_ns[i] <= at_ns);
+	ticks = at_ns == UINT64_MAX
+			? end_of_threads(slice)
+			: (uint32_t)FGT_ARRAY_BISECT(
+				  i, slice->tick_count,
+				  slice->tick_ns[i] <= at_ns);
 	if (!ticks)
 		return -ENODATA;
 	moment = calloc(1, sizeof(*moment));

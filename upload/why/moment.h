@@ -37,14 +37,17 @@ struct fgt_moment {
 };
 
 /* tid 0: all threads. shown: [run_count], runs without it are in no group, but
- * in cycles; NULL: all. The slice must outlive it. -ENODATA: no tick up to at_ns, or no such thread at it; -ENOMEM. */
+ * in cycles; NULL: all. at_ns UINT64_MAX: the last tick that has threads. The
+ * slice must outlive it. -ENODATA: no tick up to at_ns, or no such thread at
+ * it; -ENOMEM. */
 int fgt_moment_new(const struct fgt_ring_slice *slice, uint64_t at_ns,
 		   int32_t tid, const bool *shown,
 		   struct fgt_moment **ret_moment);
 /*
- * What a moment at the slice's last tick needs of it, as an independent slice:
- * the runs that reach that tick, and what the same threads did before without
- * a change of stack or state. -ENODATA if no thread is there at it, -ENOMEM.
+ * What a moment at the last tick that has threads needs of a slice, as an
+ * independent slice: the runs that reach that tick, and what the same threads
+ * did before without a change of stack or state, a switch or a wake-up. -ENODATA
+ * if there are no threads, -ENOMEM.
  */
 int fgt_moment_narrow(const struct fgt_ring_slice *slice,
 		      struct fgt_ring_slice **ret_slice);

@@ -41,6 +41,9 @@ static const struct fgt_option options[] = {
 	{ .name = NULL },
 };
 
+/* A process without ticks for so long has ended. */
+#define ENDED_NS UINT64_C(2000000000)
+
 /* What is asked of which slice. */
 struct question {
 	struct fgt_range range;
@@ -65,6 +68,18 @@ static int read_range(const struct fgt_ring_slice *slice,
 	if (r == 0 && is_open)
 		question->from_ns = 0;
 	return r;
+}
+
+/* That of a target that has ended is its end. */
+static void find_now(const struct fgt_ring_slice *slice,
+		     struct question *question)
+{
+	uint64_t last_ns = slice->tick_ns[slice->tick_count - 1];
+
+	if (last_ns + ENDED_NS > question->now.mono_ns)
+		return;
+	question->now.mono_ns = last_ns;
+	question->now.wall_ns = fgt_slice_wall_ns(slice, last_ns);
 }
 
 /* The longest span or task of that name, or trace, that began in the range. */
@@ -202,6 +217,7 @@ static int run(const struct fgt_arguments *arguments)
 		r = fgt_fetch_ring(arguments, &slice, &why);
 		if (r < 0)
 			return fgt_complain_why(NAME, fgt_fetch_exit(r), &why);
+		find_now(slice, &question);
 	}
 	if (read_range(slice, &question, &why) < 0)
 		return fgt_complain(NAME, FGT_EXIT_USAGE, "%s", why.text);

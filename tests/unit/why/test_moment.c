@@ -114,9 +114,26 @@ static void last_tick_needs_no_more_than_what_goes_on_at_it(void **state)
 	fgt_moment_free(moment);
 }
 
-static void time_without_threads_at_its_end_is_no_data(void **state)
+/* The last thing that is known of a process that has ended. */
+static void end_is_the_last_tick_with_threads(void **state)
 {
-	struct fgt_ring_slice *slice = make((int32_t[]){ 0, 0, 0, 0 }), *part;
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *part = NULL;
+	struct fgt_ring_slice *slice = make((int32_t[]){ 0, 0, 0, 0 });
+	struct fgt_moment *moment;
+
+	(void)state;
+	assert_int_equal(fgt_moment_new(slice, UINT64_MAX, 0, NULL, &moment),
+			 0);
+	assert_int_equal(moment->tick, 6);
+	fgt_moment_free(moment);
+	assert_int_equal(fgt_moment_narrow(slice, &part), 0);
+	fgt_ring_slice_free(slice);
+	assert_int_equal(part->run_count, 4);
+}
+
+static void time_without_threads_is_no_data(void **state)
+{
+	struct fgt_ring_slice *slice = fixture_new(10), *part;
 
 	(void)state;
 	assert_int_equal(fgt_moment_narrow(slice, &part), -ENODATA);
@@ -132,7 +149,7 @@ static void cycles_are_listed_once(void **state)
 	struct fgt_moment *moment;
 
 	(void)state;
-	assert_int_equal(fgt_moment_new(slice, UINT64_MAX, 0, NULL, &moment),
+	assert_int_equal(fgt_moment_new(slice, tick_ns(9), 0, NULL, &moment),
 			 -ENODATA);
 	assert_int_equal(fgt_moment_new(slice, tick_ns(4), 0, NULL, &moment),
 			 0);
@@ -226,7 +243,8 @@ int main(void)
 		cmocka_unit_test(holder_is_the_thread_that_has_the_number_then),
 		cmocka_unit_test(
 			last_tick_needs_no_more_than_what_goes_on_at_it),
-		cmocka_unit_test(time_without_threads_at_its_end_is_no_data),
+		cmocka_unit_test(end_is_the_last_tick_with_threads),
+		cmocka_unit_test(time_without_threads_is_no_data),
 		cmocka_unit_test(a_thread_that_ran_between_ticks_began_later),
 		cmocka_unit_test(cycles_are_listed_once),
 		cmocka_unit_test(filter_leaves_cycles_whole),
