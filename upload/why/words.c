@@ -209,6 +209,7 @@ void fgt_words_add_doing(struct fgt_words *words,
 {
 	const char *function = fgt_slice_string(slice, doing->place.function);
 	const char *call = fgt_slice_string(slice, doing->place.call);
+	struct fgt_words wait = { .len = 0 };
 
 	if (doing->state == FGT_STATE_RUNNABLE) {
 		fgt_words_add(words, "waiting for a CPU");
@@ -223,8 +224,9 @@ void fgt_words_add_doing(struct fgt_words *words,
 			fgt_words_add(words, " in the kernel");
 		return;
 	}
-	fgt_words_add(words, ": ");
-	fgt_words_add_wait(words, slice, doing->wait, doing->state);
+	fgt_words_add_wait(&wait, slice, doing->wait, doing->state);
+	if (strcmp(wait.text, call) != 0)
+		fgt_words_add(words, ": %s", wait.text);
 	if (doing->shows_callers)
 		fgt_words_add_callers(words, slice, doing->stack);
 }

@@ -25,7 +25,7 @@
 #define TOP_MAX		100000
 #define THREADS_COLUMNS 16
 #define ROW_COLUMNS	120
-#define LEAST		0.0005 /* threads: a smaller change is none */
+#define LEAST		0.005 /* of what is printed: a smaller change is none */
 
 static const struct fgt_option options[] = {
 	FGT_RANGE_OPTIONS,
@@ -207,15 +207,18 @@ static void print_row(const struct fgt_diff *diff,
 		      const struct fgt_diff_row *row)
 {
 	const char *function = text_of(diff, row->function);
+	const char *call = text_of(diff, row->call);
+	const char *state = text_of(diff, row->state);
+	bool has_state = strcmp(call, state) != 0;
 	char text[FGT_STRING_MAX];
 
 	printf("%+8.2f %8.2f %8.2f  ", fgt_diff_change(row),
 	       row->average[FGT_DIFF_BEFORE], row->average[FGT_DIFF_AFTER]);
 	fgt_print_padded(stdout, text_of(diff, row->threads), THREADS_COLUMNS);
-	snprintf(text, sizeof(text), "%s%s%s: %s%s%s",
+	snprintf(text, sizeof(text), "%s%s%s%s%s%s%s",
 		 *function ? function : "[stack unknown]",
-		 row->call ? " → " : "", text_of(diff, row->call),
-		 text_of(diff, row->state),
+		 row->call ? " → " : "", call, has_state ? ": " : "",
+		 has_state ? state : "",
 		 row->shows_callers && row->callers ? ", called by " : "",
 		 row->shows_callers ? text_of(diff, row->callers) : "");
 	putchar(' ');

@@ -172,7 +172,7 @@ static void waits_for_events_are_told_by_their_callers(void **state)
 	assert_true(explanation->rows[0].rank.most_ms == 0);
 	assert_string_equal(
 		doing_text(explanation, explanation->rows[0].doing),
-		"wait_set → epoll_wait: epoll_wait, called by sleep_on_lock, "
+		"wait_set → epoll_wait, called by sleep_on_lock, "
 		"main");
 	fgt_explanation_free(explanation);
 	fgt_ring_slice_free(slice);
@@ -384,7 +384,7 @@ static void range_without_baseline_lists_most_time(void **state)
 	assert_true(explanation->cause_count > 0);
 	assert_string_equal(
 		doing_text(explanation, explanation->causes[0].doing),
-		"serve → epoll_wait: epoll_wait");
+		"serve → epoll_wait");
 	fgt_explanation_free(explanation);
 	fgt_ring_slice_free(slice);
 }
