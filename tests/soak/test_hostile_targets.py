@@ -19,6 +19,7 @@ from parts.series import check_series, look
 from kit.daemon_bench import sleeper
 from kit.daemon_client import call
 from kit.harness import Bench, Checks
+from kit.read_fgt import Slice
 
 SECONDS = 120
 AT_ONCE = 4
@@ -51,7 +52,8 @@ class Liars:
     def __init__(self, folder, path, seed):
         self.folder, self.path = folder, path
         self.random, self.running, self.turns = random.Random(seed), [], 0
-        self.slices = 0
+        self.counts = dict.fromkeys(("slices", "with spans", "with a service"),
+                                    0)
 
     def start(self):
         name = self.random.choice(("liar", "liar", "liar", "traced-own"))
@@ -72,6 +74,14 @@ class Liars:
         child.stdin.close()
         self.turns += 1
 
+    def read(self, reply):
+        if not reply["ok"]:
+            return
+        found = Slice(reply["file"])  # which checks it
+        self.counts["slices"] += 1
+        self.counts["with spans"] += len(found.spans) > 0
+        self.counts["with a service"] += len(found.service) > 0
+
     def run(self, stop):
         while not stop.is_set():
             if len(self.running) < AT_ONCE:
@@ -82,10 +92,10 @@ class Liars:
             if self.running:
                 reply = call(self.path, "slice", last_ns=SECOND,
                              pid=self.random.choice(self.running).pid)
-                self.slices += reply["ok"]
+                self.read(reply)
         while self.running:
             self.end()
-        return self.turns, self.slices
+        return self.turns, self.counts
 
 
 def run(daemon, folder, out, seconds, random_):
@@ -113,14 +123,15 @@ def check(checks, bench, daemon, seconds, seed):
     for name in ("liar", "traced-own"):
         shutil.copy2(bench.program(name), folder)
     own = sleeper(bench)
-    (turns, slices), (took, failed), series = run(
+    (turns, counts), (took, failed), series = run(
         daemon, folder, out, seconds, random.Random(seed))
     status = daemon.status()
     print("#", {key: value for key, value in status.items()
                 if key.startswith(("slices", "deliver", "trigger", "targets"))
                 and not isinstance(value, list)})
-    checks.ok(f"{turns} hostile targets came and went, {slices} slices",
-              turns > seconds / 3 and slices > seconds / 3, (turns, slices))
+    checks.ok(f"{turns} hostile targets came and went: {counts}",
+              turns > seconds / 3 and counts["slices"] > seconds / 3 and
+              all(counts.values()), (turns, counts))
     checks.ok("what they did was delivered", "t" in daemon.log_text() and
               os.listdir(out), daemon.log_text()[-1000:])
     checks.ok(f"root's status: {in_ms(took)}", not failed and max(took) < 5,

@@ -7,9 +7,11 @@ usage: test_mutated_spool.py BUILD [COUNT [SEED]]
 COUNT (2,000) files, 50 for each start of the daemon; every fourth comes while it
 runs.
 """
+import json
 import os
 import random
 import struct
+import subprocess
 import sys
 import time
 
@@ -22,10 +24,11 @@ from kit.sentry_server import SentryServer, answer, fixed
 from kit.transact import EVERY, Program, until
 
 COUNT, ROUND = 2000, 50
+KEPT_MAX = 16  # damaged files
 FIXED = 48
 EXTREMES = (0, 1, 47, 48, 16384, 16385, 0x7fffffff, 0x80000000, 0xffffffff,
             64 << 20, (64 << 20) + 1, 1 << 40, (1 << 63) - 1, (1 << 64) - 1)
-NAMES = ("lock", "flush", "bad", "..spool", ".spool", "x.spool", "%n.spool",
+NAMES = ("lock", "flush", "..spool", ".spool", "x.spool", "%n.spool",
          "-" * 200 + ".spool", "0" * 60 + ".spool")
 TABLE = []
 for byte in range(256):
@@ -147,9 +150,21 @@ class Spool:
         os.close(fd)
 
 
+def is_printable(bench, daemon):
+    """What a terminal gets of the spool, as text and as JSON."""
+    shown = [subprocess.run([bench.agent, "--socket", daemon.socket, "spool",
+                             "list", *more], capture_output=True, timeout=60,
+                            check=False).stdout for more in ([], ["--json"])]
+    try:
+        return all(line.isprintable() for each in shown
+                   for line in each.decode().split("\n")) and \
+            json.loads(shown[1])
+    except ValueError:
+        return False
+
+
 def wait_until_sent(bench, daemon, server):
     """Flushed until nothing that can be sent is left."""
-    bench.run("--socket", daemon.socket, "spool", "list", timeout=60)
     seen = -1
     for _ in range(20):
         bench.run("--socket", daemon.socket, "spool", "flush", timeout=60)
@@ -171,7 +186,7 @@ def check(checks, bench, count, seed):
     seeds = spool.collect(daemon)
     checks.ok(f"{len(seeds)} entries to begin with", len(seeds) >= 4, seeds)
     target = sleeper(bench)
-    series, findings = [], []
+    series, findings, unprintable = [], [], 0
     while spool.count < count:
         daemon.end()
         findings += daemon.findings()
@@ -182,13 +197,15 @@ def check(checks, bench, count, seed):
         daemon = start()
         for _ in range(ROUND // 4):
             spool.put(seeds)
+        unprintable += not is_printable(bench, daemon)
         wait_until_sent(bench, daemon, server)
         series.append(look(daemon.child.pid))
     checks.ok(f"{spool.count} files; {len(server.requests)} were sent",
               len(server.requests) > count / 50, len(server.requests))
+    checks.ok("spool list prints nothing raw", not unprintable, unprintable)
     bad = os.path.join(spool.folder, "bad")
     checks.ok("damaged ones are put aside, and few kept", os.path.isdir(bad) and
-              0 < len(os.listdir(bad)) < 200, os.listdir(spool.folder))
+              0 < len(os.listdir(bad)) <= KEPT_MAX, os.listdir(bad))
     daemon.attach(target.pid)
     time.sleep(1)
     reply = call(daemon.socket, "slice", pid=target.pid)

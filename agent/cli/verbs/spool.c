@@ -210,8 +210,9 @@ static void print_row(const struct spool_row *row)
 	if (localtime_r(&created, &local))
 		strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S", &local);
 	name_of(row, name);
-	printf("%s  %s  %10" PRIu64 "  %-7s  ", name, when, row->entry.bytes,
-	       head->format);
+	printf("%s  %s  %10" PRIu64 "  ", name, when, row->entry.bytes);
+	fgt_print_padded(stdout, head->format, 7);
+	fputs("  ", stdout);
 	fgt_print_text(stdout, head->destination, 20);
 	fputs("  ", stdout);
 	fgt_print_text(stdout, head->name, 40);
