@@ -250,6 +250,12 @@ ANSWERS = [
     ("429 with Sentry's own header", fixed(
         429, "X-Sentry-Rate-Limits: 5:error:org, 33:profile:org",
         "Retry-After: 5"), errno.EBUSY, "", "33"),
+    ("429 with limits of categories that are not sent", fixed(
+        429, "X-Sentry-Rate-Limits: 5:error:org, 7:monitor;span",
+        "Retry-After: 21"), errno.EBUSY, "in 21 s", "21"),
+    ("429 with such limits alone", fixed(
+        429, "X-Sentry-Rate-Limits: 5:error:org"), errno.EBUSY, "in 60 s",
+     "60"),
     ("200 with the id of another event", fixed(
         200, body=b'{"id":"ffffffffffffffffffffffffffffffff"}'),
      errno.EREMOTEIO, "another event", "0"),

@@ -161,14 +161,14 @@ static int check_accepted(const struct fgt_http_answer *answer,
 }
 
 /* A server may limit what it has just accepted, for the next time. One that
- * answers 429 without a list limits everything. */
+ * answers 429 limits everything, unless its list names what is sent here. */
 static void take_limits(const struct fgt_http_answer *answer,
 			struct fgt_upload_outcome *outcome)
 {
 	unsigned int seconds;
 
 	fgt_ratelimits_read(&outcome->limits, answer->rate_limits);
-	if (answer->status == 429 && !*answer->rate_limits) {
+	if (answer->status == 429 && !fgt_ratelimits_mask(&outcome->limits)) {
 		seconds = fgt_ratelimit_retry_after(answer->retry_after,
 						    time(NULL));
 		fgt_ratelimits_merge_all(&outcome->limits, seconds);
