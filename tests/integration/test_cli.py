@@ -198,6 +198,16 @@ def test_config(bench):
     result = bench.run("config", "check", "-c", good)
     ok("config check takes a good file", result.returncode == 0 and
        good in result.stdout, result.stderr)
+    lacking = bench.path("lacking.conf")
+    with open(lacking, "w") as file:
+        file.write('upload: { destinations = ( { name = "lab"; directory = '
+                   '"/none/slices"; }, { name = "s"; dsn_file = "/none/dsn"; '
+                   '} ); };')
+    result = bench.run("config", "check", "-c", lacking)
+    ok("config check warns of files that do not exist",
+       result.returncode == 0 and
+       "'lab': no such directory: /none/slices" in result.stderr and
+       "'s': no such dsn_file: /none/dsn" in result.stderr, result)
     expect_error(bench, "config check refuses a bad one", 2,
                  f"{bad}:2", "config", "check", "-c", bad)
     shown = bench.run("config", "show", "-c", good)

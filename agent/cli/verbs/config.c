@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "agent/cli/complaint.h"
 #include "agent/cli/options.h"
@@ -51,6 +52,31 @@ static int show(const struct fgt_config *config, bool is_json)
 	return fgt_finish_stdout(NAME);
 }
 
+/* Relative names are credentials, which the service manager provides. */
+static void warn_of_missing(const char *destination, const char *key,
+			    const char *path)
+{
+	if (path && *path == '/' && access(path, F_OK) < 0 && errno == ENOENT)
+		fprintf(stderr,
+			"warning: destination '%s': no such %s: %s; until "
+			"it exists nothing is delivered there\n",
+			destination, key, path);
+}
+
+/* What a daemon takes, but cannot use now. */
+static void warn(const struct fgt_config *config)
+{
+	for (size_t i = 0; i < config->upload.destination_count; i++) {
+		const struct fgt_destination_settings *settings =
+			&config->upload.destinations[i];
+
+		warn_of_missing(settings->name, "dsn_file", settings->dsn_file);
+		warn_of_missing(settings->name, "url_file", settings->url_file);
+		warn_of_missing(settings->name, "directory",
+				settings->directory);
+	}
+}
+
 static int run(const struct fgt_arguments *arguments)
 {
 	FGT_AUTO(fgt_config_free) struct fgt_config *config = NULL;
@@ -66,6 +92,7 @@ static int run(const struct fgt_arguments *arguments)
 		return fgt_complain(NAME, FGT_EXIT_USAGE, "%s", why.text);
 	if (is_show)
 		return show(config, is_json);
+	warn(config);
 	if (is_json)
 		puts("{\"ok\":true}");
 	else

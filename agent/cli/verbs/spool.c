@@ -111,6 +111,7 @@ struct spool_listing {
 	enum fgt_form form;
 	struct spool_row *rows;
 	size_t count, capacity;
+	char known[200]; /* destinations that have entries */
 	bool has_no_memory;
 };
 
@@ -122,6 +123,18 @@ static bool is_wanted(const struct spool_listing *listing,
 	return !wanted || strcmp(wanted, row->head.payload.destination) == 0;
 }
 
+/* Each once, in single quotes, as far as there is room. */
+static void note_destination(struct spool_listing *listing, const char *name)
+{
+	size_t len = strlen(listing->known);
+	char quoted[70];
+
+	snprintf(quoted, sizeof(quoted), "'%s'", name);
+	if (!strstr(listing->known, quoted) &&
+	    len + strlen(quoted) + 3 < sizeof(listing->known))
+		sprintf(listing->known + len, "%s%s", len ? ", " : "", quoted);
+}
+
 static void found(void *context, const struct fgt_spool_entry *entry,
 		  const uint8_t *bytes, size_t len)
 {
@@ -130,6 +143,7 @@ static void found(void *context, const struct fgt_spool_entry *entry,
 
 	if (bytes)
 		(void)fgt_spooled_read_head(bytes, len, &row.head);
+	note_destination(listing, row.head.payload.destination);
 	if (!is_wanted(listing, &row))
 		return;
 	if (FGT_ARRAY_GROW(listing->rows, listing->count, listing->capacity) <
@@ -264,6 +278,19 @@ static int print_count(const struct spool_listing *listing, const char *what,
 	return (int)fgt_finish_stdout(NAME);
 }
 
+/* Nothing waits for --destination: 0 if that is no mistake. */
+static int check_destination(const struct spool_listing *listing)
+{
+	const char *wanted = fgt_options_get(listing->arguments, "destination");
+
+	if (!wanted || listing->count > 0)
+		return 0;
+	return fgt_complain(
+		NAME, FGT_EXIT_FAILURE, "nothing waits for '%s'; %s%s", wanted,
+		*listing->known ? "entries wait for " : "the spool is empty",
+		listing->known);
+}
+
 static int drop(const struct spool_listing *listing, struct fgt_spool *spool)
 {
 	const struct fgt_arguments *arguments = listing->arguments;
@@ -338,6 +365,8 @@ static int run(const struct fgt_arguments *arguments)
 	r = read_entries(&listing, path, &spool, &why);
 	if (r < 0)
 		status = fgt_complain_why(NAME, fgt_exit_of(r), &why);
+	else if (*action == 'd' && (status = check_destination(&listing)) != 0)
+		; /* reported */
 	else if (*action == 'l')
 		status = list(&listing, path);
 	else
