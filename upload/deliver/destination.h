@@ -100,6 +100,9 @@ const char *fgt_destination_kind_name(enum fgt_destination_kind kind);
 #define FGT_DESTINATION_WHERE_MAX 512
 void fgt_destination_where(const struct fgt_destination *destination,
 			   char ret_where[FGT_DESTINATION_WHERE_MAX]);
+/* The same for an address that was made from its template. */
+void fgt_destination_where_url(const char *url,
+			       char ret_where[FGT_DESTINATION_WHERE_MAX]);
 
 /* ---- From slice to destination ------------------------------------------ */
 
@@ -123,6 +126,8 @@ struct fgt_send_outcome {
 	size_t bytes; /* that left, or were written */
 	unsigned int retry_after_s; /* with errors; 0: not named */
 	struct fgt_ratelimits limits; /* of Sentry */
+	/* A URL without its query; "": that of the destination. */
+	char where[FGT_DESTINATION_WHERE_MAX];
 	bool is_refused; /* 401, 403: no use before the configuration changes */
 	bool is_reported; /* limits->discards have arrived */
 };

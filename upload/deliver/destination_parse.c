@@ -183,6 +183,16 @@ static void show_dsn(const char *text, char where[FGT_DESTINATION_WHERE_MAX])
 	free(dsn);
 }
 
+void fgt_destination_where_url(const char *url,
+			       char ret_where[FGT_DESTINATION_WHERE_MAX])
+{
+	size_t end = path_end(url);
+
+	snprintf(ret_where, FGT_DESTINATION_WHERE_MAX, "%.*s%s",
+		 (int)(end < 500 ? end : 500), url,
+		 url[end] ? QUERY_HIDDEN : "");
+}
+
 void fgt_destination_where(const struct fgt_destination *destination,
 			   char ret_where[FGT_DESTINATION_WHERE_MAX])
 {
@@ -193,7 +203,5 @@ void fgt_destination_where(const struct fgt_destination *destination,
 	else if (destination->kind == FGT_DESTINATION_DIRECTORY)
 		snprintf(ret_where, FGT_DESTINATION_WHERE_MAX, "%.500s", text);
 	else
-		snprintf(ret_where, FGT_DESTINATION_WHERE_MAX, "%.*s%s",
-			 (int)(path_end(text) < 500 ? path_end(text) : 500),
-			 text, text[path_end(text)] ? QUERY_HIDDEN : "");
+		fgt_destination_where_url(text, ret_where);
 }

@@ -54,6 +54,8 @@ static int take(void *context, const struct fgt_payload *payload,
 		outcome->is_reported = true;
 		dispatch->limits.discards = NULL;
 	}
+	if (*sent.where)
+		memcpy(outcome->where, sent.where, sizeof(outcome->where));
 	outcome->status = sent.status;
 	outcome->retry_after_s = sent.retry_after_s;
 	outcome->is_refused = sent.is_refused;

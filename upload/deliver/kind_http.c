@@ -187,7 +187,10 @@ int fgt_kind_post(const struct fgt_sending *sending,
 		sending->outcome->bytes += request->body_len;
 		return 0;
 	}
-	fgt_destination_where(sending->destination, where);
+	if (*sending->outcome->where)
+		strcpy(where, sending->outcome->where);
+	else
+		fgt_destination_where(sending->destination, where);
 	return fgt_why_set(sending->why, r, "%.150s: %s", where, cause.text);
 }
 
@@ -202,6 +205,7 @@ int fgt_kind_http_send(const struct fgt_sending *sending)
 
 	if (r < 0)
 		return r;
+	fgt_destination_where_url(url, sending->outcome->where);
 	r = fgt_kind_read_body(sending, &memory);
 	if (r == 0)
 		r = fgt_kind_post(

@@ -19,7 +19,9 @@
 	X(NETWORK, "network_error") /* no answer to any try */                 \
 	X(QUEUE, "queue_overflow")                                             \
 	X(CACHE, "cache_overflow") /* left the spool unsent: it was full */    \
-	X(SEND, "send_error") /* an answer that is an error, but 429 */
+	X(SEND, "send_error") /* an answer that is an error, but 429 */        \
+	X(NO_DATA, "insufficient_data") /* the ring has it no longer */        \
+	X(INTERNAL, "internal_sdk_error") /* it could not be cut */
 
 #define FGT_DISCARD_REASON(id, name) FGT_DISCARD_##id,
 enum fgt_discard_reason {

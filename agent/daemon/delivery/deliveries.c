@@ -64,12 +64,27 @@ static void run_cut(void *context)
 
 static void drop_for_room(struct fgt_delivery_job *job)
 {
-	fgt_delivery_limits_discard(&job->deliveries->limits, &job->address,
-				    FGT_DISCARD_QUEUE,
-				    FGT_CATEGORY_TRANSACTION);
+	fgt_delivery_job_discard(job, FGT_DISCARD_QUEUE,
+				 FGT_CATEGORY_TRANSACTION);
 	fgt_delivery_job_give_up(
 		job, FGT_DROP_QUEUE_FULL, "",
 		"too much waits: are the destinations reachable?");
+}
+
+static void drop_uncut(struct fgt_delivery_job *job)
+{
+	const char *why = strerror(-job->cut_result);
+
+	if (job->cut_result == -ENODATA)
+		why = "the ring no longer has its time: raise ring.memory_mb";
+	else if (job->cut_result == -EACCES)
+		why = "its user may not see what it runs now";
+	fgt_delivery_job_discard(job,
+				 job->cut_result == -ENODATA
+					 ? FGT_DISCARD_NO_DATA
+					 : FGT_DISCARD_INTERNAL,
+				 FGT_CATEGORY_TRANSACTION);
+	fgt_delivery_job_give_up(job, FGT_DROP_NO_DATA, "", why);
 }
 
 static void cut_done(void *context)
@@ -83,17 +98,8 @@ static void cut_done(void *context)
 	tally = fgt_delivery_job_tally(deliveries, &job->address);
 	fgt_target_put(FGT_TAKE(job->cut.target));
 	job->state = FGT_JOB_READY;
-	if (job->cut_result == -ENODATA)
-		fgt_delivery_job_give_up(
-			job, FGT_DROP_NO_DATA, "",
-			"the ring no longer has its time: raise ring.memory_mb");
-	else if (job->cut_result == -EACCES)
-		fgt_delivery_job_give_up(
-			job, FGT_DROP_NO_DATA, "",
-			"its user may not see what it runs now");
-	else if (job->cut_result < 0)
-		fgt_delivery_job_give_up(job, FGT_DROP_NO_DATA, "",
-					 strerror(-job->cut_result));
+	if (job->cut_result < 0)
+		drop_uncut(job);
 	else if (!fgt_delivery_tally_fits(&tally))
 		drop_for_room(job);
 	else
@@ -118,7 +124,7 @@ static void time_has_come(void *context)
 
 /* ---- Orders ------------------------------------------------------------ */
 
-static int check_room(const struct fgt_delivery_job *job, bool is_last_word,
+static int check_room(struct fgt_delivery_job *job, bool is_last_word,
 		      struct fgt_why *why)
 {
 	struct fgt_deliveries *deliveries = job->deliveries;
@@ -130,10 +136,9 @@ static int check_room(const struct fgt_delivery_job *job, bool is_last_word,
 		return fgt_why_set(why, -ESHUTDOWN, FGT_AGENT_IS_LEAVING);
 	r = fgt_delivery_tally_check(&tally, job->bytes, is_last_word, why);
 	deliveries->counters.refused += r < 0;
-	if (r < 0)
-		fgt_delivery_limits_discard(&deliveries->limits, &job->address,
-					    FGT_DISCARD_QUEUE,
-					    FGT_CATEGORY_TRANSACTION);
+	if (r < 0 && !job->settled) /* else the keeper has it still */
+		fgt_delivery_job_discard(job, FGT_DISCARD_QUEUE,
+					 FGT_CATEGORY_TRANSACTION);
 	return r;
 }
 

@@ -89,6 +89,14 @@ void fgt_delivery_job_give_up(struct fgt_delivery_job *job,
 			      enum fgt_drop_reason reason, const char *where,
 			      const char *why);
 
+/*
+ * Sentry gets to know of what is lost. The profile of a transaction that did
+ * not arrive is lost with it, unless the spool has an entry for each.
+ */
+void fgt_delivery_job_discard(struct fgt_delivery_job *job,
+			      enum fgt_discard_reason reason,
+			      uint32_t category);
+
 /* Its timer expires then. */
 void fgt_delivery_job_wait(struct fgt_delivery_job *job, uint64_t due_ns);
 

@@ -38,11 +38,22 @@ entry_of(const struct fgt_delivery_job *job)
 		       : NULL;
 }
 
-static void discard(struct fgt_delivery_job *job,
-		    enum fgt_discard_reason reason, uint32_t category)
+void fgt_delivery_job_discard(struct fgt_delivery_job *job,
+			      enum fgt_discard_reason reason, uint32_t category)
 {
-	fgt_delivery_limits_discard(&job->deliveries->limits, &job->address,
-				    reason, category);
+	struct fgt_delivery_limits *limits = &job->deliveries->limits;
+	const uint32_t profile = job->deliveries->is_sentry_v1
+					 ? FGT_CATEGORY_PROFILE
+					 : FGT_CATEGORY_CHUNK;
+	const bool is_chunk = job->cut.chunk.profiler_id[0];
+
+	if (!is_chunk)
+		fgt_delivery_limits_discard(limits, &job->address, reason,
+					    category);
+	if (is_chunk || (category == FGT_CATEGORY_TRANSACTION && !job->settled))
+		fgt_delivery_limits_discard(limits, &job->address, reason,
+					    is_chunk ? FGT_CATEGORY_CHUNK
+						     : profile);
 }
 
 /* What a client reports itself; Sentry counts 429 without it. A redirection, and
@@ -52,10 +63,11 @@ static void count_discards(struct fgt_delivery_job *job,
 {
 	for (uint32_t i = 0; i < FGT_CATEGORY_COUNT; i++)
 		for (uint32_t n = 0; n < result->limited[i] && n < 1000; n++)
-			discard(job, FGT_DISCARD_LIMITED, i);
+			fgt_delivery_job_discard(job, FGT_DISCARD_LIMITED, i);
 	if (result->error < 0 && result->error != -EAGAIN && result->status &&
 	    result->status != 429 && !(job->settled && result->is_refused))
-		discard(job, FGT_DISCARD_SEND, result->category);
+		fgt_delivery_job_discard(job, FGT_DISCARD_SEND,
+					 result->category);
 }
 
 /* What the server wants, and what of the report has come to it. */
@@ -134,7 +146,8 @@ static void try_later(struct fgt_delivery_job *job,
 					due_ns);
 	if (job->about.tries >= FGT_DELIVERIES_TRIES ||
 	    pause_ns > WAIT_MAX_S * SECOND_NS || job->deliveries->is_leaving) {
-		discard(job, FGT_DISCARD_NETWORK, result->category);
+		fgt_delivery_job_discard(job, FGT_DISCARD_NETWORK,
+					 result->category);
 		fgt_delivery_job_give_up(job, FGT_DROP_UNREACHABLE,
 					 result->where, result->why);
 		return;
@@ -356,7 +369,8 @@ static void wait_or_give_up(struct fgt_delivery_job *job, uint64_t until_ns)
 		strcpy(later.why, why);
 		end_settled(job, &later);
 	} else {
-		discard(job, FGT_DISCARD_LIMITED, FGT_CATEGORY_TRANSACTION);
+		fgt_delivery_job_discard(job, FGT_DISCARD_LIMITED,
+					 FGT_CATEGORY_TRANSACTION);
 		fgt_delivery_job_give_up(job, FGT_DROP_LIMITED, "", why);
 	}
 }

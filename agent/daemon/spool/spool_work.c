@@ -13,7 +13,7 @@
 #include "agent/daemon/delivery/delivery_pieces.h"
 #include "ringbuf/base/array.h"
 #include "ringbuf/base/clock.h"
-#include "upload/deliver/spool/spooled.h"
+#include "upload/deliver/spool/spool_file.h"
 
 static uint64_t wall_now(void)
 {
@@ -136,6 +136,21 @@ static int add(struct fgt_spool_work *work)
 	return r;
 }
 
+/* The head is for the log: the process that sends it checks the whole. */
+static int hold(struct fgt_spool_work *work)
+{
+	uint8_t bytes[FGT_SPOOL_HEAD_MAX];
+	struct fgt_spooled_head head;
+	struct fgt_spool_parts parts;
+	int r = fgt_spool_hold(work->store->spool, &work->id, &work->fd);
+
+	memset(&work->head, 0, sizeof(work->head));
+	if (r == 0 && fgt_spool_file_read_head(work->fd, bytes, &parts) == 0 &&
+	    fgt_spooled_read_head(bytes, parts.head_len, &head) == 0)
+		work->head = head.payload;
+	return r;
+}
+
 static int look(struct fgt_spool_work *work)
 {
 	struct fgt_spool *spool = work->store->spool;
@@ -158,7 +173,7 @@ static int run_kind(struct fgt_spool_work *work)
 	case FGT_SPOOL_WORK_ADD:
 		return add(work);
 	case FGT_SPOOL_WORK_HOLD:
-		return fgt_spool_hold(spool, &work->id, &work->fd);
+		return hold(work);
 	case FGT_SPOOL_WORK_RELEASE:
 		fgt_spool_release(spool, &work->id);
 		return 0;

@@ -11,7 +11,7 @@
 
 #include "agent/daemon/loop/loop.h"
 #include "upload/deliver/spool/backlog.h"
-#include "upload/deliver/spool/spool.h"
+#include "upload/deliver/spool/spooled.h"
 
 /* What an entry did. */
 struct fgt_spool_event {
@@ -47,6 +47,7 @@ struct fgt_spool_work {
 	/* For _ADD: where it goes, and as which user. */
 	char name[FGT_BACKLOG_NAME];
 	uint32_t uid, gid;
+	struct fgt_payload_head head; /* of _HOLD, afterwards */
 
 	/* Afterwards. It did not run: -ECANCELED. */
 	int result;

@@ -98,6 +98,8 @@ static void send_held(struct fgt_spool_task *task)
 		order.uid = entry->uid;
 		order.gid = entry->gid;
 		order.configured = entry->place->name;
+		order.pid = task->work.head.pid;
+		order.name = task->work.head.name;
 		order.fds.fd[FGT_DELIVERY_DATA] = FGT_TAKE_FD(task->work.fd);
 		r = fgt_deliveries_submit(spooler->deliveries, &order, &why);
 	}

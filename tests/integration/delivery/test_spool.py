@@ -421,6 +421,11 @@ def drop_and_mistakes(checks, bench):
     nothing = bench.run("--socket", daemon.socket, "spool", "drop")
     checks.ok("spool drop without names is a mistake", nothing.returncode == 2
               and "--all" in nothing.stderr, nothing)
+    other = bench.run("--socket", daemon.socket, "spool", "drop", "--all",
+                      "--destination", "lba")
+    checks.ok("spool drop of an unknown destination names the known ones",
+              other.returncode == 1 and "'lab'" in other.stderr and
+              len(entries_of(bench, "drop")) == 2, other)
     every = bench.run("--socket", daemon.socket, "spool", "drop", "--all",
                       "--destination", "lab", "--json")
     checks.ok("spool drop --all removes the rest", every.returncode == 0 and

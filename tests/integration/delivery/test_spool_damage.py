@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Entries of a spool that are damaged are not sent.
+test_spool_damage.py BUILD [GROUP…]"""
+import os
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from delivery.test_spool import (  # noqa: E402
+    config, created, entries_of, spool_of, transaction, url_entry)
+from kit import sentry_server  # noqa: E402
+from kit.daemon_bench import Daemon, run_groups  # noqa: E402
+from kit.sentry_server import SentryServer  # noqa: E402
+from kit.transact import EVERY, Program  # noqa: E402
+
+
+def logged(log, event):
+    return [line for line in log.splitlines() if f"event={event} " in line]
+
+
+def damaged(checks, bench):
+    """One byte of an entry's file is changed while no agent runs."""
+    server = SentryServer(sentry_server.no_answer)
+    daemon = Daemon(bench, "bits", config(bench, "bits", [url_entry(
+        "lab", server, 'method = "PUT"; format = "chrome";').replace(
+            "/lab", "/{name}-{seq}")]))
+    program = Program(bench, mode="agent", socket=daemon.socket, **EVERY)
+    places = (0, 9, 30, 60, 200, 0.5, 0.9, -1)
+    for _ in range(len(places) + 1):
+        transaction(program)
+    checks.ok("entries wait", daemon.until(lambda: len(
+        entries_of(bench, "bits")) == len(places) + 1),
+        daemon.log_text()[-600:])
+    checks.ok("status has the address of the request that failed",
+              daemon.until(lambda: f"127.0.0.1:{server.port}/GET_" in
+                           daemon.status()["destinations"][0]["last_error"]),
+              daemon.status()["destinations"])
+    daemon.end()
+    for name, place in zip(entries_of(bench, "bits"), places):
+        path = os.path.join(spool_of(bench, "bits"), name)
+        size = os.path.getsize(path)
+        at = int(place * size) if isinstance(place, float) else place % size
+        with open(path, "r+b") as file:
+            file.seek(at)
+            byte = file.read(1)[0]
+            file.seek(at)
+            file.write(bytes([byte ^ 0x10]))
+    server.requests.clear()
+    server.script = created
+    daemon.start()
+    checks.ok("the whole one is sent, and no other", daemon.until(
+        lambda: not entries_of(bench, "bits")) and
+        len(server.requests) == 1, (entries_of(bench, "bits"),
+                                    len(server.requests)))
+    status = daemon.status()
+    checks.ok("the others are counted, logged and kept aside",
+              status["spool_dropped_damaged"] == len(places) and
+              "(damaged, 8 so far)" in daemon.log_text() and
+              len(os.listdir(os.path.join(spool_of(bench, "bits"), "bad"))) ==
+              len(places), (status, daemon.log_text()[-900:]))
+    delivered = logged(daemon.log_text(), "delivered")
+    checks.ok("the log names process, transaction and address of what is "
+              "delivered", len(delivered) == 1 and
+              f"pid {program.child.pid}, 'GET_/cart' to http://127.0.0.1:"
+              in delivered[0] and "{" not in delivered[0], delivered)
+    daemon.end()
+    program.close()
+    server.close()
+
+
+if __name__ == "__main__":
+    run_groups([damaged])
