@@ -70,6 +70,38 @@ static double count_unknown(const struct fgt_explanation *explanation)
 	return ms;
 }
 
+static bool has_process(const struct fgt_ring_slice *slice, int32_t pid)
+{
+	bool has = slice->process.pid == pid;
+
+	for (uint32_t i = 0; i < slice->process_count && !has; i++)
+		has = slice->processes[i].pid == pid;
+	return has;
+}
+
+/* Only where no thread of the slice woke it, which tells more. */
+static int32_t find_outside(const struct fgt_explanation *explanation)
+{
+	const struct fgt_ring_slice *slice = explanation->slice;
+	const struct fgt_window *range = &explanation->windows->windows[0];
+	uint64_t from_ns = slice->tick_ns[range->first];
+	uint64_t to_ns = slice->tick_ns[range->end - 1];
+	int32_t pid = 0;
+
+	for (uint32_t i = 0; i < slice->wake_count; i++) {
+		const struct fgt_slice_wake *wake = &slice->wakes[i];
+		int32_t waker = slice->wakers[wake->waker].pid;
+
+		if (wake->thread != explanation->thread || !waker ||
+		    wake->at_ns < from_ns || wake->at_ns > to_ns)
+			continue;
+		if (has_process(slice, waker))
+			return 0;
+		pid = waker;
+	}
+	return pid;
+}
+
 static int choose_thread(struct fgt_explanation *explanation, int32_t tid)
 {
 	const struct fgt_window *range = &explanation->windows->windows[0];
@@ -114,6 +146,7 @@ int fgt_explain(const struct fgt_ring_slice *slice, uint64_t from_ns,
 	if (r < 0)
 		return r;
 	explanation->unknown_ms = count_unknown(explanation);
+	explanation->outside_pid = find_outside(explanation);
 	*ret_explanation = FGT_TAKE(explanation);
 	return 0;
 }

@@ -69,6 +69,9 @@ struct fgt_explanation {
 	double steps_left_out_ms;
 	struct fgt_explained_cause causes[FGT_EXPLAIN_CAUSES_MAX];
 	uint32_t cause_count; /* by what they explain */
+	/* A process that is not in the slice, and woke the thread last in the
+	 * range; 0: none did. */
+	int32_t outside_pid;
 	double unknown_ms; /* stacks or states that were not known */
 	bool has_wakes, has_waits; /* anything in the slice knows them */
 };

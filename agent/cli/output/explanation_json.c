@@ -234,6 +234,9 @@ int fgt_explanation_print_json(const struct fgt_explanation *explanation,
 	fgt_json_end_array(&json);
 	fgt_json_begin_object(&json, "known");
 	fgt_json_put_bool(&json, "wakes", explanation->has_wakes);
+	if (explanation->outside_pid)
+		fgt_json_put_int(&json, "outside_pid",
+				 explanation->outside_pid);
 	fgt_json_put_bool(&json, "waits", explanation->has_waits);
 	put_ms(&answer, "unknown_ms", explanation->unknown_ms);
 	fgt_json_end_object(&json);

@@ -304,6 +304,11 @@ static void print_unknown(const struct printer *printer)
 
 	if (!of->has_wakes)
 		fgt_words_add(&words, "which thread woke which");
+	if (of->outside_pid)
+		fgt_words_add(&words,
+			      "%swhat pid %d did, which woke this thread: ask "
+			      "with --all, or -n for both",
+			      words.len ? "; " : "", of->outside_pid);
 	if (!of->has_waits)
 		fgt_words_add(&words, "%sreasons of waits",
 			      words.len ? "; " : "");

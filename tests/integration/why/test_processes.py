@@ -159,6 +159,11 @@ def check_why(agent, found, begin, waiter):
             if "ProcSleep" in row.get("text", "")]
     ok("why says that the session waited for a row", len(lock) == 1 and
        lock[0] > 600, answer["thread"])
+    alone = json.loads(agent.must(
+        "why", "-p", str(waiter), "--json", "--from",
+        f"m:{found['wait_ns']}", "--to", f"m:{begin + 3400000000}"))
+    ok("why of one session names the process that woke it",
+       not alone["known"]["wakes"] or alone["known"]["outside_pid"] > 0, alone)
     end = found["wait_ns"] + 800000000
     grown = json.loads(agent.must(
         "diff", "-n", "postgres", "--json", "--against-from", f"m:{begin}",
