@@ -231,6 +231,7 @@ struct fgt_look_thread {
 	uint64_t stretch_ns; /* used since it was last put on a CPU */
 
 	uint64_t sampled_wait_ns; /* use.wait_ns at its last sample */
+	uint64_t sampled_run_ns; /* use.runtime_ns then */
 	/* Times that it blocked, and the tick at which that was read; 0: none.
 	 * See look_runnable.c. */
 	uint64_t block_count, block_count_tick;

@@ -14,6 +14,7 @@
 #define WAITED_MAX_TICKS 8u
 #define WAIT_SHORT	 8 /* of a period: less than a scheduler slice */
 #define WAIT_DEBT_TICKS	 3u /* by chance, ticks fall into waits */
+#define LEFT_PART	 4 /* of a period: as far from its sample as it may be */
 #define VARIED_TICKS	 1000u /* so long two stacks of blocks are remembered */
 
 uint32_t fgt_look_take_credit(struct fgt_look *look, struct fgt_thread *thread)
@@ -91,15 +92,29 @@ uint32_t fgt_look_unpaid_ticks(int64_t due_ns, uint64_t period_ns,
 	return ticks < pending_ticks ? (uint32_t)ticks : pending_ticks;
 }
 
+/* Has it run for so long since its last sample that another one was due? It
+ * was on a CPU between samples, and is not where it was found, nor where the
+ * next one will find it. */
+static bool has_left_sample(const struct fgt_tick *tick,
+			    const struct fgt_thread *thread)
+{
+	const struct fgt_active_thread *active = thread->active;
+
+	return active->use.runtime_ns - active->look->sampled_run_ns >
+	       tick->period_ns / LEFT_PART;
+}
+
 void fgt_look_take_waits(struct fgt_look *look, const struct fgt_tick *tick,
 			 struct fgt_thread *thread, struct fgt_verdict *verdict)
 {
 	uint32_t pending = fgt_look_take_credit(look, thread), unpaid;
 	uint64_t wait_ns = thread->active->use.wait_ns;
+	bool has_left = has_left_sample(tick, thread);
 	struct fgt_verdict shown = *verdict;
 	struct fgt_thread_aside *aside;
 
 	thread->active->look->sampled_wait_ns = wait_ns;
+	thread->active->look->sampled_run_ns = thread->active->use.runtime_ns;
 	if (!pending)
 		return;
 	aside = fgt_thread_store_aside(&look->threads.table, thread);
@@ -109,7 +124,8 @@ void fgt_look_take_waits(struct fgt_look *look, const struct fgt_tick *tick,
 	aside->shown_wait_ns -= unpaid * tick->period_ns;
 	/* The ring cuts the ticks that are running off the end of these. */
 	shown.state = FGT_STATE_RUNNABLE;
-	fgt_verdict_set_past(verdict, &shown, pending);
+	if (!has_left)
+		fgt_verdict_set_past(verdict, &shown, pending);
 	verdict->credit_ticks = unpaid;
 }
 
@@ -298,7 +314,7 @@ static bool is_waiting(struct fgt_look *look, const struct fgt_tick *tick,
 /*
  * It ran, lost its CPU and may block again before a sample falls on it: it is
  * runnable, with the stack of its last sample until a new one stands for these
- * ticks. If it was only woken meanwhile, its state goes on; where that is not
+ * ticks, below a marker if it has run for long since. If it was only woken meanwhile, its state goes on; where that is not
  * known, a sample will show it.
  */
 static struct fgt_verdict wait_for_sample(struct fgt_look *look,
@@ -324,6 +340,8 @@ static struct fgt_verdict wait_for_sample(struct fgt_look *look,
 	} else {
 		verdict = go_on_runnable();
 		pay_wait(look, tick, thread);
+		if (has_left_sample(tick, thread))
+			verdict.leaf = FGT_MARKER_NOT_SAMPLED;
 	}
 	thread->active->look->pending_ticks++;
 	return verdict;

@@ -29,8 +29,7 @@ LIMITS = {
     ("step", "user"): 4, ("step", "embedded"): 1, ("step", "schedstat"): 5,
     ("beside", "embedded"): 1, ("beside", "schedstat"): 1,
     ("handled", "embedded"): 1, ("handled", "schedstat"): 2,
-    ("handled", "user"): 4, ("spinners", "schedstat"): 4,
-    ("spinners", "embedded"): 2,
+    ("handled", "user"): 4, ("spinners", "embedded"): 2,
     ("twins", "schedstat"): 2, ("crowded", "embedded"): 6,
 }
 # Of programs that record themselves, where perf events are forbidden: timers

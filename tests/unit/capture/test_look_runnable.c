@@ -110,7 +110,7 @@ static int tear_down(void **state)
 }
 
 /* The next tick finds it with a CPU, as it was shown at the last one. */
-static uint32_t look(struct fixture *fixture, bool has_switched)
+static struct fgt_verdict look_at(struct fixture *fixture, bool has_switched)
 {
 	const struct fgt_tick tick = { .period_ns = PERIOD,
 				       .has_cpu_events = true };
@@ -119,7 +119,12 @@ static uint32_t look(struct fixture *fixture, bool has_switched)
 	fixture->thread->is_shown_running = true;
 	fixture->thread->has_run = true;
 	fixture->thread->has_switched = has_switched;
-	return fgt_look_runnable(&fixture->look, &tick, fixture->thread).state;
+	return fgt_look_runnable(&fixture->look, &tick, fixture->thread);
+}
+
+static uint32_t look(struct fixture *fixture, bool has_switched)
+{
+	return look_at(fixture, has_switched).state;
 }
 
 /* Its block was shown until a sample fell on it: 465 ms once. */
@@ -206,6 +211,30 @@ static void thread_that_waited_for_its_cpu_is_not_shown_blocked(void **state)
 
 	fixture->active.use.wait_ns = PERIOD / 2;
 	assert_int_equal(look(fixture, true), FGT_STATE_RUNNABLE);
+}
+
+/* It ran between samples, and waits elsewhere than where one found it. */
+static void wait_far_from_a_sample_is_marked(void **state)
+{
+	const struct fgt_tick tick = { .period_ns = PERIOD,
+				       .has_cpu_events = true };
+	const struct fgt_frame frame = { .address = 0x2000 };
+	struct fixture *fixture = *state;
+	struct fgt_verdict verdict =
+		fgt_verdict_stack(&frame, 1, FGT_STATE_RUNNING);
+
+	fixture->active.use.wait_ns = 4 * PERIOD;
+	fixture->active.use.runtime_ns = PERIOD / 4;
+	assert_int_equal(look_at(fixture, true).leaf, 0);
+	fgt_look_take_waits(&fixture->look, &tick, fixture->thread, &verdict);
+	assert_int_equal(verdict.past_ticks, 1);
+	fixture->active.use.wait_ns += PERIOD;
+	fixture->active.use.runtime_ns += PERIOD / 4 + 1;
+	assert_int_equal(look_at(fixture, true).leaf, FGT_MARKER_NOT_SAMPLED);
+	verdict.past_ticks = 0;
+	fgt_look_take_waits(&fixture->look, &tick, fixture->thread, &verdict);
+	assert_int_equal(verdict.past_ticks, 0);
+	assert_int_equal(fixture->thread_look.pending_ticks, 0);
 }
 
 /* It was blocked, with this stack. */
@@ -399,6 +428,7 @@ int main(void)
 		LOOK(changed_count_of_an_earlier_tick_proves_nothing),
 		LOOK(same_count_of_an_earlier_tick_proves_that_it_ran),
 		LOOK(thread_that_was_woken_elsewhere_is_runnable_if_it_waited),
+		LOOK(wait_far_from_a_sample_is_marked),
 		LOOK(thread_that_waited_for_its_cpu_is_not_shown_blocked),
 		LOOK(blocks_of_one_stack_go_on_without_a_marker),
 		LOOK(blocks_of_two_stacks_are_marked_until_they_are_read),
