@@ -148,7 +148,7 @@ static uint64_t hash_wait(const struct fgt_ring_slice *slice,
 }
 
 /* Waits of these kinds have no object, or one that serves many purposes. */
-static bool is_told_by_callers(uint32_t kind)
+static bool has_vague_reason(uint32_t kind)
 {
 	return kind == FGT_WAIT_NOTIFICATION || kind == FGT_WAIT_EVENTS ||
 	       kind == FGT_WAIT_SLEEP || kind == FGT_WAIT_SIGNAL ||
@@ -170,7 +170,7 @@ static struct fgt_doing doing_of(const struct fgt_ring_slice *slice,
 		doing.kind = slice->waits[run->wait - 1].kind;
 	if (doing.kind == FGT_WAIT_UNKNOWN)
 		doing.kind = fgt_doing_kind_of_state(slice, run->state);
-	if (is_told_by_callers(doing.kind))
+	if (has_vague_reason(doing.kind))
 		fgt_place_callers(slice, run->stack, doing.callers);
 	return doing;
 }

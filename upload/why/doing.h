@@ -2,9 +2,9 @@
 /*
  * What threads of a slice do, as numbers that can be compared: a function of
  * the program, the library's function that it called, the state, and the
- * reason of a wait. Where the reason does not say what a wait is for, the
- * callers do: a program waits for a lock and for its client in one function
- * of its own. Equal doings of threads of one group are one row of any table.
+ * reason of a wait. Where the reason leaves open what a wait is for, the
+ * callers show it: a program may wait for a lock and for its client in one
+ * function. Equal doings of threads of one group are one row of any table.
  *
  * MT-Safe for slices that are only read | AS-Unsafe
  */
@@ -23,8 +23,8 @@ struct fgt_doing {
 	uint32_t kind; /* enum fgt_wait_kind of a blocked thread */
 	uint32_t wait; /* the first such one, index into waits + 1; 0: none */
 	uint32_t stack; /* likewise, a leaf */
-	uint32_t callers[FGT_PLACE_CALLERS]; /* string ids, 0 where the reason
-					      * says enough */
+	uint32_t callers[FGT_PLACE_CALLERS]; /* string ids, 0: the reason
+					      * is enough */
 	bool shows_callers; /* nothing else distinguishes it from another one */
 };
 

@@ -79,7 +79,7 @@ static bool has_process(const struct fgt_ring_slice *slice, int32_t pid)
 	return has;
 }
 
-/* Only where no thread of the slice woke it, which tells more. */
+/* Only where no thread of the slice woke it, which shows more. */
 static int32_t find_outside(const struct fgt_explanation *explanation)
 {
 	const struct fgt_ring_slice *slice = explanation->slice;

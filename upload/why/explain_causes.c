@@ -165,8 +165,9 @@ static bool is_passive(const struct fgt_explanation *explanation,
 static double weight_of(const struct fgt_explanation *explanation,
 			const struct fgt_explained_cause *cause)
 {
-	return cause->excess_ms *
-	       (is_passive(explanation, cause->doing) ? FGT_EXPLAIN_PASSIVE_PART : 1);
+	return cause->excess_ms * (is_passive(explanation, cause->doing)
+					   ? FGT_EXPLAIN_PASSIVE_PART
+					   : 1);
 }
 
 /* Keeps causes[] ordered by weight; the least one falls off the end. */

@@ -99,7 +99,7 @@ static void fill(struct table *table, uint32_t thread)
 		add_run(table, run);
 }
 
-/* A window in which the thread did not exist says nothing about it. */
+/* A window in which the thread did not exist is no baseline of it. */
 static bool is_comparable(const struct table *table, uint32_t window)
 {
 	return table->present_ms[window] >= table->of->windows->length_ms / 2;

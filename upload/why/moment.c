@@ -131,8 +131,8 @@ static uint32_t end_of_threads(const struct fgt_ring_slice *slice)
 	uint32_t end = 0;
 
 	for (uint32_t i = 0; i < slice->run_count; i++) {
-		uint32_t own = slice->runs[i].first_tick +
-			       slice->runs[i].tick_count;
+		uint32_t own =
+			slice->runs[i].first_tick + slice->runs[i].tick_count;
 
 		if (own > end)
 			end = own;
@@ -313,11 +313,10 @@ int fgt_moment_new(const struct fgt_ring_slice *slice, uint64_t at_ns,
 	uint32_t count, ticks;
 	int r;
 
-	ticks = at_ns == UINT64_MAX
-			? end_of_threads(slice)
-			: (uint32_t)FGT_ARRAY_BISECT(
-				  i, slice->tick_count,
-				  slice->tick_ns[i] <= at_ns);
+	ticks = at_ns == UINT64_MAX ? end_of_threads(slice)
+				    : (uint32_t)FGT_ARRAY_BISECT(
+					      i, slice->tick_count,
+					      slice->tick_ns[i] <= at_ns);
 	if (!ticks)
 		return -ENODATA;
 	moment = calloc(1, sizeof(*moment));

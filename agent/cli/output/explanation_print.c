@@ -143,9 +143,9 @@ static void print_rows(const struct printer *printer)
 		fgt_words_add(&words, has_baseline(printer)
 					      ? ", whose behaviour differs most"
 					      : ", which did most");
-	if (has_baseline(printer) && of->thread_windows < of->windows->count - 1)
-		fgt_words_add(&words,
-			      "; it existed in %u of the other windows",
+	if (has_baseline(printer) &&
+	    of->thread_windows < of->windows->count - 1)
+		fgt_words_add(&words, "; it existed in %u of the other windows",
 			      of->thread_windows);
 	if (printer->is_markdown)
 		fputs("\n### ", printer->file);

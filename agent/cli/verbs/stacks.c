@@ -247,7 +247,8 @@ const struct fgt_verb fgt_verb_stacks = {
 		"are listed as deadlocks, all of them. No thread is stopped.\n"
 		"The daemon looks 10 s back for how long a thread has been "
 		"there (\"at least\": longer).\nA process that it does not "
-		"sample is recorded for 60 ms.\n\n" FGT_RANGE_TEXT "\nExamples:\n"
+		"sample is recorded for 60 ms.\n\n" FGT_RANGE_TEXT
+		"\nExamples:\n"
 		"  fgtrace-agent stacks -p 1234\n"
 		"  fgtrace-agent stacks -n redis-server --at -12s\n"
 		"  fgtrace-agent stacks slow.fgt --at -2s --tid 1240\n",

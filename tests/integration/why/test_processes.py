@@ -157,7 +157,7 @@ def check_why(agent, found, begin, waiter):
        answer["thread"]["tid"] == waiter and answer["windows"] > 0, answer)
     lock = [row["ms"] for row in answer["thread"]["time"]
             if "ProcSleep" in row.get("text", "")]
-    ok("why says that the session waited for a row", len(lock) == 1 and
+    ok("why shows that the session waited for a row", len(lock) == 1 and
        lock[0] > 600, answer["thread"])
     alone = json.loads(agent.must(
         "why", "-p", str(waiter), "--json", "--from",
@@ -185,7 +185,7 @@ def test_postgres(bench, agent):
         f"m:{begin}", "--to", "now"))
     check_summary(answer, holder, waiter)
     waits = [wait["text"] for wait in answer["waits"]]
-    ok("the longest waits tell a row from a sleep and a client", all(
+    ok("the longest waits distinguish a row, a sleep and a client", all(
         sum(caller in text for text in waits) >= 1
         for caller in ("ProcSleep", "pg_sleep")), waits)
     sums = check_same_time(agent, bench, path, (holder, waiter, server.pid))

@@ -72,8 +72,7 @@ static void rules_match_by_their_one_key(void **state)
 	rule.exe = (char *)"/srv/ap";
 	assert_false(fgt_rule_is_match(&rule, &info));
 	rule.exe = (char *)"/proc/self/exe";
-	assert_in_range(readlink(rule.exe, linked.exe,
-				 sizeof(linked.exe) - 1),
+	assert_in_range(readlink(rule.exe, linked.exe, sizeof(linked.exe) - 1),
 			1, sizeof(linked.exe));
 	assert_true(fgt_rule_is_match(&rule, &linked));
 	assert_false(fgt_rule_is_match(&rule, &info));

@@ -152,7 +152,7 @@ static void thread_is_compared_with_times_of_its_life(void **state)
 }
 
 /* A program waits for a lock and for its client in one function. */
-static void waits_for_events_are_told_by_their_callers(void **state)
+static void waits_for_events_differ_by_their_callers(void **state)
 {
 	struct fgt_ring_slice *slice = fixture_new(TICKS);
 	struct fgt_explanation *explanation;
@@ -170,10 +170,9 @@ static void waits_for_events_are_told_by_their_callers(void **state)
 	explanation = explain(slice, 4242);
 	assert_int_equal(explanation->row_count, 1);
 	assert_true(explanation->rows[0].rank.most_ms == 0);
-	assert_string_equal(
-		doing_text(explanation, explanation->rows[0].doing),
-		"wait_set → epoll_wait, called by sleep_on_lock, "
-		"main");
+	assert_string_equal(doing_text(explanation, explanation->rows[0].doing),
+			    "wait_set → epoll_wait, called by sleep_on_lock, "
+			    "main");
 	fgt_explanation_free(explanation);
 	fgt_ring_slice_free(slice);
 }
@@ -437,7 +436,7 @@ int main(void)
 		cmocka_unit_test(holder_of_lock_is_the_cause),
 		cmocka_unit_test(thread_is_chosen_among_candidates),
 		cmocka_unit_test(thread_is_compared_with_times_of_its_life),
-		cmocka_unit_test(waits_for_events_are_told_by_their_callers),
+		cmocka_unit_test(waits_for_events_differ_by_their_callers),
 		cmocka_unit_test(path_names_what_was_waited_for),
 		cmocka_unit_test(deadlock_is_seen),
 		cmocka_unit_test(wake_up_leads_to_the_waker),

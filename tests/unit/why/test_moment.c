@@ -215,12 +215,12 @@ static void a_thread_that_ran_between_ticks_began_later(void **state)
 	fixture_wake(slice, 1, FIXTURE_PERIOD_NS / 1000000 * 5 - 4, 4242,
 		     stack);
 	assert_true(fgt_slice_is_valid(slice));
-	assert_int_equal(
-		fgt_moment_new(slice, tick_ns(9), 4242, NULL, &moment), 0);
+	assert_int_equal(fgt_moment_new(slice, tick_ns(9), 4242, NULL, &moment),
+			 0);
 	assert_int_equal(moment->groups[0].first_tick, 7);
 	fgt_moment_free(moment);
-	assert_int_equal(
-		fgt_moment_new(slice, tick_ns(6), 4242, NULL, &moment), 0);
+	assert_int_equal(fgt_moment_new(slice, tick_ns(6), 4242, NULL, &moment),
+			 0);
 	assert_int_equal(moment->groups[0].first_tick, 3);
 	fgt_moment_free(moment);
 	assert_int_equal(fgt_moment_narrow(slice, &part), 0);
