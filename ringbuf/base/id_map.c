@@ -82,3 +82,21 @@ uint32_t fgt_id_map_find(const struct fgt_id_map *map, uint64_t key)
 	bucket = find_bucket(map, key);
 	return map->buckets[bucket] ? map->buckets[bucket] - 1 : FGT_ID_NONE;
 }
+
+int fgt_id_map_tally(uint64_t *keys, uint32_t count)
+{
+	struct fgt_id_map map = { 0 };
+	uint32_t *counts = calloc(count ? count : 1, sizeof(*counts)), id;
+	int r = counts ? 0 : -ENOMEM;
+
+	for (uint32_t i = 0; i < count && r == 0; i++) {
+		r = fgt_id_map_add(&map, keys[i], &id);
+		if (r == 0)
+			counts[id]++;
+	}
+	for (uint32_t i = 0; i < count && r == 0; i++)
+		keys[i] = counts[fgt_id_map_find(&map, keys[i])];
+	fgt_id_map_done(&map);
+	free(counts);
+	return r;
+}

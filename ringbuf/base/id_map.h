@@ -35,6 +35,10 @@ static inline uint64_t fgt_id_map_count_bytes(const struct fgt_id_map *map)
 	       (uint64_t)map->bucket_count * sizeof(*map->buckets);
 }
 
+/* Puts in the place of each key how many are equal to it, itself included.
+ * -ENOMEM. MT-Safe | AS-Unsafe */
+int fgt_id_map_tally(uint64_t *keys, uint32_t count);
+
 /* FGT_ID_NONE if there is none. */
 uint32_t fgt_id_map_find(const struct fgt_id_map *map, uint64_t key);
 

@@ -14,6 +14,12 @@
 #define STEP_NS 50000000ull /* NTP slews at most 0.5 ms a second */
 #define TRIES	5
 
+void fgt_now_at_end(const struct fgt_ring_slice *slice, struct fgt_now *ret_now)
+{
+	ret_now->mono_ns = slice->tick_ns[slice->tick_count - 1];
+	ret_now->wall_ns = fgt_slice_wall_ns(slice, ret_now->mono_ns);
+}
+
 void fgt_now_read(struct fgt_now *ret_now)
 {
 	uint64_t best_ns = UINT64_MAX;

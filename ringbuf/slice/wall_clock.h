@@ -22,6 +22,10 @@ struct fgt_now {
 /* Both clocks, read as close together as possible. MT-Safe */
 void fgt_now_read(struct fgt_now *ret_now);
 
+/* The last tick of a slice, which is the now of a file. Pure. */
+void fgt_now_at_end(const struct fgt_ring_slice *slice,
+		    struct fgt_now *ret_now);
+
 /*
  * The monotonic instant when the wall clock showed wall_ns, by anchors in
  * order of mono_ns (count 0: by now alone). now counts as the last anchor.

@@ -37,13 +37,9 @@ static int intern_callers(struct fgt_diff *diff,
 			  const struct fgt_ring_slice *slice, uint32_t stack,
 			  uint32_t *ret_id)
 {
-	uint32_t callers[FGT_PLACE_CALLERS];
 	struct fgt_words words = { .len = 0 };
 
-	fgt_place_callers(slice, stack, callers);
-	for (uint32_t i = 0; i < FGT_PLACE_CALLERS && callers[i]; i++)
-		fgt_words_add(&words, "%s%s", i ? ", " : "",
-			      fgt_slice_string(slice, callers[i]));
+	fgt_words_add_callers(&words, slice, stack, "");
 	return intern(diff, words.text, ret_id);
 }
 
@@ -155,27 +151,22 @@ static int sum(struct comparison *comparison,
 /* Marks rows that only their callers distinguish. */
 static int find_alike_rows(struct fgt_diff *diff)
 {
-	struct fgt_id_map map = { 0 };
-	uint32_t *firsts = NULL; /* of each number: the first row */
-	int r = FGT_ARRAY_NEW(firsts, diff->count) ? 0 : -ENOMEM;
+	FGT_AUTO(free) void *memory = NULL;
+	uint64_t *keys;
+	int r;
 
-	for (uint32_t i = 0; i < diff->count && r == 0; i++) {
+	if (!FGT_ARRAY_NEW(keys, diff->count))
+		return -ENOMEM;
+	memory = keys;
+	for (uint32_t i = 0; i < diff->count; i++) {
 		struct fgt_diff_row alike = diff->rows[i];
-		uint32_t before = map.count, id;
 
 		alike.callers = 0;
-		r = fgt_id_map_add(&map, key_of(&alike), &id);
-		if (r < 0)
-			break;
-		if (id == before) {
-			firsts[id] = i;
-			continue;
-		}
-		diff->rows[i].shows_callers = true;
-		diff->rows[firsts[id]].shows_callers = true;
+		keys[i] = key_of(&alike);
 	}
-	fgt_id_map_done(&map);
-	free(firsts);
+	r = fgt_id_map_tally(keys, diff->count);
+	for (uint32_t i = 0; i < diff->count && r == 0; i++)
+		diff->rows[i].shows_callers = keys[i] > 1;
 	return r;
 }
 

@@ -234,28 +234,19 @@ static int number_doing(struct fgt_doings *doings,
 static int find_alike_ones(struct fgt_doings *doings,
 			   const struct fgt_ring_slice *slice)
 {
-	struct fgt_id_map map = { 0 };
-	uint32_t *firsts = NULL; /* of each number: the first doing */
-	int r = FGT_ARRAY_NEW(firsts, doings->count) ? 0 : -ENOMEM;
+	FGT_AUTO(free) void *memory = NULL;
+	uint64_t *keys;
+	int r = 0;
 
-	for (uint32_t i = 0; i < doings->count && r == 0; i++) {
-		uint32_t before = map.count, id;
-		uint64_t alike;
-
-		r = number_alike(doings, slice, &doings->doings[i], &alike);
-		if (r == 0)
-			r = fgt_id_map_add(&map, alike, &id);
-		if (r < 0)
-			break;
-		if (id == before) {
-			firsts[id] = i;
-			continue;
-		}
-		doings->doings[i].shows_callers = true;
-		doings->doings[firsts[id]].shows_callers = true;
-	}
-	fgt_id_map_done(&map);
-	free(firsts);
+	if (!FGT_ARRAY_NEW(keys, doings->count))
+		return -ENOMEM;
+	memory = keys;
+	for (uint32_t i = 0; i < doings->count && r == 0; i++)
+		r = number_alike(doings, slice, &doings->doings[i], &keys[i]);
+	if (r == 0)
+		r = fgt_id_map_tally(keys, doings->count);
+	for (uint32_t i = 0; i < doings->count && r == 0; i++)
+		doings->doings[i].shows_callers = keys[i] > 1;
 	return r;
 }
 

@@ -79,8 +79,9 @@ struct fgt_explanation {
 /*
  * [from_ns, to_ns] of the slice, CLOCK_MONOTONIC; tid 0: the thread whose
  * behaviour differs most, of those that the filter takes. The slice must have
- * its symbols and state names, and must outlive the explanation. -EINVAL if from > to; -ENODATA with fewer than
- * two ticks in the range; -ESRCH: the range has no such thread; -ENOMEM.
+ * its symbols and state names, and must outlive the explanation. -EINVAL if
+ * from > to; -ENODATA with fewer than two ticks in the range; -ESRCH: the range
+ * has no such thread; -ENOMEM.
  */
 int fgt_explain(const struct fgt_ring_slice *slice, uint64_t from_ns,
 		uint64_t to_ns, int32_t tid,

@@ -42,10 +42,12 @@ void fgt_words_add_doing(struct fgt_words *words,
 			 const struct fgt_ring_slice *slice,
 			 const struct fgt_doing *doing);
 
-/* ", called by handle, serve": the next functions of the program around the one
+/* before and "handle, serve": the next functions of the program around the one
  * of its place; nothing if there are none. */
+#define FGT_WORDS_CALLED_BY ", called by "
 void fgt_words_add_callers(struct fgt_words *words,
-			   const struct fgt_ring_slice *slice, uint32_t stack);
+			   const struct fgt_ring_slice *slice, uint32_t stack,
+			   const char *before);
 
 /* "flusher (tid 12)"; the bare number where the thread is not in the slice. */
 void fgt_words_add_thread(struct fgt_words *words,

@@ -14,7 +14,7 @@
 #define WAITED_MAX_TICKS 8u
 #define WAIT_SHORT	 8 /* of a period: less than a scheduler slice */
 #define WAIT_DEBT_TICKS	 3u /* by chance, ticks fall into waits */
-#define LEFT_PART	 4 /* of a period: as far from its sample as it may be */
+#define LEFT_PART	 4 /* of a period: a sample is good for so long */
 #define VARIED_TICKS	 1000u /* so long two stacks of blocks are remembered */
 
 uint32_t fgt_look_take_credit(struct fgt_look *look, struct fgt_thread *thread)
@@ -92,9 +92,8 @@ uint32_t fgt_look_unpaid_ticks(int64_t due_ns, uint64_t period_ns,
 	return ticks < pending_ticks ? (uint32_t)ticks : pending_ticks;
 }
 
-/* Has it run for so long since its last sample that another one was due? It
- * was on a CPU between samples, and is not where it was found, nor where the
- * next one will find it. */
+/* Has it run on for a part of a period since its last sample? Then it is not
+ * where that found it, nor where the next one will. */
 static bool has_left_sample(const struct fgt_tick *tick,
 			    const struct fgt_thread *thread)
 {
@@ -314,8 +313,8 @@ static bool is_waiting(struct fgt_look *look, const struct fgt_tick *tick,
 /*
  * It ran, lost its CPU and may block again before a sample falls on it: it is
  * runnable, with the stack of its last sample until a new one stands for these
- * ticks, below a marker if it has run for long since. If it was only woken meanwhile, its state goes on; where that is not
- * known, a sample will show it.
+ * ticks, below a marker where it has left that. If it was only woken meanwhile,
+ * its state goes on; where that is not known, a sample will show it.
  */
 static struct fgt_verdict wait_for_sample(struct fgt_look *look,
 					  const struct fgt_tick *tick,

@@ -38,7 +38,7 @@
 
 struct reading {
 	struct fgt_look *look;
-	const struct fgt_thread *thread;
+	struct fgt_thread *thread;
 };
 
 /*
@@ -111,11 +111,19 @@ static bool is_of_state(const struct fgt_blocked *blocked, uint32_t state)
 	       state == FGT_STATE_SYSCALL_FIRST + (uint32_t)blocked->call;
 }
 
-static int32_t child_of(struct fgt_look *look, const struct fgt_thread *thread,
+/* Where the reads of the tick do not suffice, one of the next ticks goes on. */
+static int32_t child_of(struct fgt_look *look, struct fgt_thread *thread,
 			int32_t number)
 {
-	return fgt_child_pid(look->process.proc_fd, look->process.pid,
-			     thread->tid, number, &look->child_reads_left);
+	uint32_t before = look->child_reads_left;
+	int32_t pid = before ? fgt_child_pid(look->process.proc_fd,
+					     look->process.pid, thread->tid,
+					     number, &look->child_reads_left)
+			     : 0;
+
+	if (!pid && !look->child_reads_left && before < CHILD_READS_MAX)
+		thread->is_incomplete = look->stacks.is_late = true;
+	return pid;
 }
 
 static int32_t find_child(void *context, int32_t number, char *text,
@@ -172,7 +180,7 @@ static bool read_wait(struct fgt_look *look, struct fgt_thread *thread,
 
 /* It has moved since the tick's instant. */
 static const struct fgt_wait *past_wait(struct fgt_look *look,
-					const struct fgt_thread *thread,
+					struct fgt_thread *thread,
 					const struct fgt_switch_off *then,
 					uint32_t state)
 {
@@ -209,8 +217,7 @@ const struct fgt_wait *fgt_look_wait(struct fgt_look *look,
 	if (state >= FGT_STATE_SYSCALL_FIRST)
 		call = (int32_t)(state - FGT_STATE_SYSCALL_FIRST);
 	if (call >= 0 && look->is_readable && thread->active) {
-		if (look->wait_reads++ >= READS_MAX ||
-		    look->child_reads_left == 0)
+		if (look->wait_reads++ >= READS_MAX)
 			thread->is_incomplete = look->stacks.is_late = true;
 		else if (read_wait(look, thread, state, &look->wait))
 			return &look->wait;
@@ -290,7 +297,7 @@ static bool may_have_passed(const struct fgt_look *look,
 /* Many wait for one lock: it is read once in a tick. */
 static int32_t read_owner(struct fgt_look *look,
 			  const struct fgt_followed *entry,
-			  const struct fgt_thread *thread)
+			  struct fgt_thread *thread)
 {
 	struct fgt_owner_read *last = &look->followed.last;
 	const struct fgt_wait wait = { .kind = entry->kind,
@@ -311,7 +318,7 @@ static int32_t read_owner(struct fgt_look *look,
 }
 
 static bool has_new_owner(struct fgt_look *look, struct fgt_followed *entry,
-			  const struct fgt_thread *thread)
+			  struct fgt_thread *thread)
 {
 	int32_t owner_tid;
 

@@ -54,7 +54,7 @@ static int32_t find_child(int proc_fd, int32_t tid, unsigned int level,
 	snprintf(path, sizeof(path), "task/%d/children", tid);
 	if (fgt_procfs_read(proc_fd, path, text, sizeof(text)) < 0)
 		return 0;
-	for (unsigned int i = 0; i<CHILDREN_MAX && * reads_left> 0; i++) {
+	for (unsigned int i = 0; i < CHILDREN_MAX && *reads_left != 0; i++) {
 		char *end;
 		int32_t pid = (int32_t)strtol(at, &end, 10);
 

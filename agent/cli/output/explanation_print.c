@@ -271,7 +271,8 @@ static void print_cause(const struct printer *printer, uint32_t number,
 	add_doing(&words, of, cause->run);
 	if (!of->doings->doings[cause->doing].shows_callers)
 		fgt_words_add_callers(&words, of->slice,
-				      of->slice->runs[cause->run].stack);
+				      of->slice->runs[cause->run].stack,
+				      FGT_WORDS_CALLED_BY);
 	if (cause->is_cycle)
 		fgt_words_add(&words, " (deadlock: holders wait for each "
 				      "other)");

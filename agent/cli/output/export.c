@@ -379,7 +379,7 @@ static enum fgt_exit print(const struct fgt_export *plan,
 			   const struct fgt_summary_fate *fate)
 {
 	FILE *tables = is_stdout(&plan->choice) ? stderr : stdout;
-	struct fgt_why why = { "" };
+	struct fgt_why why = { FGT_NO_MEMORY }; /* where JSON is made */
 	int r = 0;
 
 	fgt_form_fence(plan->form);

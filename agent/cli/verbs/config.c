@@ -56,7 +56,8 @@ static int show(const struct fgt_config *config, bool is_json)
 static void warn_of_missing(const char *destination, const char *key,
 			    const char *path)
 {
-	if (path && *path == '/' && access(path, F_OK) < 0 && errno == ENOENT)
+	if (path && *path == '/' && access(path, F_OK) < 0 &&
+	    (errno == ENOENT || errno == ENOTDIR))
 		fprintf(stderr,
 			"warning: destination '%s': no such %s: %s; until "
 			"it exists nothing is delivered there\n",

@@ -26,13 +26,6 @@ static const struct fgt_option options[] = {
 	{ .name = NULL },
 };
 
-/* now is the slice's end, also for the most recent occurrence of a time. */
-static void end_of(const struct fgt_ring_slice *slice, struct fgt_now *ret_now)
-{
-	ret_now->mono_ns = slice->tick_ns[slice->tick_count - 1];
-	ret_now->wall_ns = fgt_slice_wall_ns(slice, ret_now->mono_ns);
-}
-
 static void write_instant(const struct fgt_ring_slice *slice,
 			  const struct fgt_range *range,
 			  const struct fgt_now *now, uint64_t mono_ns,
@@ -91,7 +84,7 @@ static int narrow(const struct fgt_arguments *arguments,
 	int r = fgt_options_get_number(arguments, "tid", 1, INT32_MAX, 0, &tid,
 				       why);
 
-	end_of(*slice, &now);
+	fgt_now_at_end(*slice, &now);
 	if (r == 0)
 		r = fgt_range_read(arguments, &now, 0, &range, why);
 	if (r == 0)

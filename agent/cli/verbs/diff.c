@@ -184,10 +184,8 @@ static int read_pair(const struct fgt_arguments *arguments,
 		r = fgt_fetch_ring(arguments, &slice, why);
 	} else {
 		r = fgt_input_load(arguments->operands[0], &slice, why);
-		if (r == 0) {
-			now.mono_ns = slice->tick_ns[slice->tick_count - 1];
-			now.wall_ns = fgt_slice_wall_ns(slice, now.mono_ns);
-		}
+		if (r == 0)
+			fgt_now_at_end(slice, &now);
 	}
 	if (r < 0)
 		return r;
@@ -219,7 +217,7 @@ static void print_row(const struct fgt_diff *diff,
 		 *function ? function : "[stack unknown]",
 		 row->call ? " → " : "", call, has_state ? ": " : "",
 		 has_state ? state : "",
-		 row->shows_callers && row->callers ? ", called by " : "",
+		 row->shows_callers && row->callers ? FGT_WORDS_CALLED_BY : "",
 		 row->shows_callers ? text_of(diff, row->callers) : "");
 	putchar(' ');
 	fgt_print_text(stdout, text, ROW_COLUMNS);

@@ -129,6 +129,8 @@ static void note_destination(struct spool_listing *listing, const char *name)
 	size_t len = strlen(listing->known);
 	char quoted[70];
 
+	if (!*name)
+		return;
 	snprintf(quoted, sizeof(quoted), "'%s'", name);
 	if (!strstr(listing->known, quoted) &&
 	    len + strlen(quoted) + 3 < sizeof(listing->known))
@@ -295,7 +297,10 @@ static int drop(const struct spool_listing *listing, struct fgt_spool *spool)
 {
 	const struct fgt_arguments *arguments = listing->arguments;
 	size_t count = 0;
+	int status = check_destination(listing);
 
+	if (status)
+		return status;
 	if (arguments->operand_count < 2 && !fgt_options_has(arguments, "all"))
 		return fgt_complain(NAME, FGT_EXIT_USAGE,
 				    "name the entries to drop, or use --all; "
@@ -365,8 +370,6 @@ static int run(const struct fgt_arguments *arguments)
 	r = read_entries(&listing, path, &spool, &why);
 	if (r < 0)
 		status = fgt_complain_why(NAME, fgt_exit_of(r), &why);
-	else if (*action == 'd' && (status = check_destination(&listing)) != 0)
-		; /* reported */
 	else if (*action == 'l')
 		status = list(&listing, path);
 	else

@@ -120,15 +120,11 @@ static int record(const struct stacks_question *question,
 static int load(const char *path, struct stacks_question *question,
 		struct fgt_ring_slice **ret_slice, struct fgt_why *why)
 {
-	const struct fgt_ring_slice *slice;
 	int r = fgt_input_load(path, ret_slice, why);
 
-	if (r < 0)
-		return r;
-	slice = *ret_slice;
-	question->now.mono_ns = slice->tick_ns[slice->tick_count - 1];
-	question->now.wall_ns = fgt_slice_wall_ns(slice, question->now.mono_ns);
-	return 0;
+	if (r == 0)
+		fgt_now_at_end(*ret_slice, &question->now);
+	return r;
 }
 
 /* ret_shown: NULL without a filter. */

@@ -74,12 +74,11 @@ static int read_range(const struct fgt_ring_slice *slice,
 static void find_now(const struct fgt_ring_slice *slice,
 		     struct question *question)
 {
-	uint64_t last_ns = slice->tick_ns[slice->tick_count - 1];
+	struct fgt_now end;
 
-	if (last_ns + ENDED_NS > question->now.mono_ns)
-		return;
-	question->now.mono_ns = last_ns;
-	question->now.wall_ns = fgt_slice_wall_ns(slice, last_ns);
+	fgt_now_at_end(slice, &end);
+	if (end.mono_ns + ENDED_NS <= question->now.mono_ns)
+		question->now = end;
 }
 
 /* The longest span or task of that name, or trace, that began in the range. */
@@ -207,9 +206,7 @@ static int run(const struct fgt_arguments *arguments)
 		r = fgt_input_load(arguments->operands[0], &slice, &why);
 		if (r < 0)
 			return fgt_complain_why(NAME, fgt_exit_of(r), &why);
-		question.now.mono_ns = slice->tick_ns[slice->tick_count - 1];
-		question.now.wall_ns =
-			fgt_slice_wall_ns(slice, question.now.mono_ns);
+		fgt_now_at_end(slice, &question.now);
 	}
 	if (read_question(arguments, &question, &why) < 0)
 		return fgt_complain(NAME, FGT_EXIT_USAGE, "%s", why.text);

@@ -53,6 +53,7 @@ write_entry(struct fgt_targets *targets, struct fgt_target *target,
 	entry->target = target;
 	entry->ring_bytes = ring_bytes;
 	entry->origin = cause->origin;
+	entry->parent_pid = cause->parent_pid;
 	entry->is_with_children = cause->is_with_children;
 	entry->charged_uid = cause->charged_uid;
 	entry->ended_ns = 0;
@@ -64,15 +65,13 @@ static int keep_target(struct fgt_targets *targets, struct fgt_target *target,
 		       size_t ring_bytes, const struct fgt_attach_cause *cause,
 		       struct fgt_why *why)
 {
-	int32_t parent_pid = cause->parent_pid
-				     ? cause->parent_pid
-				     : read_parent(fgt_target_pid(target));
-	struct fgt_target_entry *entry;
+	struct fgt_attach_cause of = *cause;
+	const struct fgt_target_entry *entry;
 
+	if (!of.parent_pid)
+		of.parent_pid = read_parent(fgt_target_pid(target));
 	pthread_mutex_lock(&targets->lock);
-	entry = write_entry(targets, target, ring_bytes, cause);
-	if (entry)
-		entry->parent_pid = parent_pid;
+	entry = write_entry(targets, target, ring_bytes, &of);
 	pthread_mutex_unlock(&targets->lock);
 	if (!entry) {
 		(void)fgt_sampler_detach(targets->sampler, target);
