@@ -239,6 +239,7 @@ struct fgt_look_thread {
 	bool is_wait_shown; /* the ring shows that wait */
 	struct fgt_kept_stack last_run, last_block; /* its last sample, block */
 	uint32_t block_state; /* of last_block; 0: not known */
+	uint64_t blocked_tick; /* when last_block was read; 0: never */
 	uint64_t varied_tick; /* last_block became another stack; 0: never */
 	bool keeps_block; /* without events of every CPU: it works in bursts */
 	uint64_t block_sp, block_pc; /* of last_block; 0: not known */

@@ -8,6 +8,7 @@
 
 #define OVERDUE_TICKS	  10u /* without a signal */
 #define UNSHOWN_MAX_TICKS 100u /* older ones do not show the present */
+#define CALM_TICKS	  100u /* without a block: it only works */
 #define RESTLESS_NS	  500000u /* on average; less than such a slice */
 #define COUNT_MAX_NS	  200000000u
 #define COUNT_MIN_NS	  40000000u
@@ -235,6 +236,58 @@ static struct fgt_verdict find_signal_stack(struct fgt_look *look,
 			       was_running ? 0 : FGT_MARKER_NOT_SAMPLED);
 }
 
+static void show_late_signal(struct fgt_look *look, const struct fgt_tick *tick,
+			     struct fgt_thread *thread,
+			     struct fgt_verdict *verdict)
+{
+	struct fgt_look_thread *thread_look = thread->active->look;
+	struct fgt_verdict shown = fgt_look_kept(look, &thread_look->last_run,
+						 FGT_STATE_RUNNING, 0);
+
+	if (shown.kind != FGT_VERDICT_STACK) /* of images that are gone */
+		return;
+	if (thread->is_shown_running && thread_look->pending_ticks &&
+	    (thread_look->call_blur_ns || !is_sample_overdue(tick, thread))) {
+		fgt_verdict_set_past(verdict, &shown,
+				     take_signal_credit(look, tick, thread));
+	} else if (!thread->is_shown_running) {
+		fgt_kept_stack_set(&thread_look->unshown, shown.frames,
+				   shown.frame_count, look->stacks.generation);
+		thread_look->unshown_tick = look->tick;
+	}
+}
+
+/*
+ * Samples of CPU time do not show where a thread waits for a CPU: one that
+ * blocks now and then loses it above all where its calls end. One that does not
+ * waits anywhere in what it runs.
+ */
+static bool waits_somewhere(const struct fgt_look *look,
+			    const struct fgt_tick *tick,
+			    const struct fgt_thread *thread, uint32_t state)
+{
+	uint64_t blocked_tick = thread->active->look->blocked_tick;
+
+	return state == FGT_STATE_RUNNABLE && is_in_each_period(tick) &&
+	       blocked_tick && look->tick - blocked_tick <= CALM_TICKS;
+}
+
+static struct fgt_verdict find_waiting_somewhere(struct fgt_look *look,
+						 const struct fgt_tick *tick,
+						 struct fgt_thread *thread)
+{
+	struct fgt_look_thread *thread_look = thread->active->look;
+	struct fgt_verdict verdict = fgt_look_kept(look, &thread_look->last_run,
+						   FGT_STATE_RUNNABLE,
+						   FGT_MARKER_NOT_SAMPLED);
+
+	if (thread_look->sample_tick == look->tick)
+		show_late_signal(look, tick, thread, &verdict);
+	thread_look->pending_ticks = 0;
+	fgt_look_thread_settle(thread, FGT_STATE_RUNNABLE);
+	return verdict;
+}
+
 /* ---- The tick ----------------------------------------------------------- */
 
 /* Where the provider has no time of waiting, it is read for threads that are
@@ -281,6 +334,8 @@ struct fgt_verdict fgt_look_polled(struct fgt_look *look,
 		if (was_running && is_restless(look, tick, thread))
 			return find_blocked_somewhere(look, thread);
 	}
+	if (waits_somewhere(look, tick, thread, state))
+		return find_waiting_somewhere(look, tick, thread);
 	fgt_look_thread_settle(thread, state);
 	thread_look->is_run_sampled &= was_running;
 	return tick->running->timing == FGT_RUNNING_AFTER_TICKS
@@ -302,27 +357,6 @@ static void show_call(struct fgt_look *look, const struct fgt_tick *tick,
 	shown.state = FGT_STATE_RUNNING;
 	fgt_verdict_set_past(verdict, &shown, thread_look->pending_ticks);
 	look->credited_ticks += thread_look->pending_ticks;
-}
-
-static void show_late_signal(struct fgt_look *look, const struct fgt_tick *tick,
-			     struct fgt_thread *thread,
-			     struct fgt_verdict *verdict)
-{
-	struct fgt_look_thread *thread_look = thread->active->look;
-	struct fgt_verdict shown = fgt_look_kept(look, &thread_look->last_run,
-						 FGT_STATE_RUNNING, 0);
-
-	if (shown.kind != FGT_VERDICT_STACK) /* of images that are gone */
-		return;
-	if (thread->is_shown_running && thread_look->pending_ticks &&
-	    (thread_look->call_blur_ns || !is_sample_overdue(tick, thread))) {
-		fgt_verdict_set_past(verdict, &shown,
-				     take_signal_credit(look, tick, thread));
-	} else if (!thread->is_shown_running) {
-		fgt_kept_stack_set(&thread_look->unshown, shown.frames,
-				   shown.frame_count, look->stacks.generation);
-		thread_look->unshown_tick = look->tick;
-	}
 }
 
 void fgt_look_late_sample(struct fgt_look *look, const struct fgt_tick *tick,

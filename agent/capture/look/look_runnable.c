@@ -37,6 +37,7 @@ void fgt_look_note_block(const struct fgt_look *look, struct fgt_thread *thread,
 	if (fgt_kept_stack_differs(&thread_look->last_block, frames, count,
 				   look->stacks.generation))
 		thread_look->varied_tick = look->tick;
+	thread_look->blocked_tick = look->tick;
 	fgt_kept_stack_set(&thread_look->last_block, frames, count,
 			   look->stacks.generation);
 }

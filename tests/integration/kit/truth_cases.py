@@ -30,7 +30,7 @@ LIMITS = {
     ("beside", "embedded"): 1, ("beside", "schedstat"): 1,
     ("handled", "embedded"): 1, ("handled", "schedstat"): 2,
     ("handled", "user"): 4, ("spinners", "embedded"): 2,
-    ("twins", "schedstat"): 2, ("crowded", "embedded"): 6,
+    ("twins", "schedstat"): 2,
 }
 # Of programs that record themselves, where perf events are forbidden: timers
 # keep step with the kernel's ticks (see agent/README.md).
