@@ -89,7 +89,7 @@ void fgt_nameless_print(const struct fgt_nameless *nameless, uint64_t samples,
 
 	if (stripped > NAMELESS_PERCENT) {
 		fprintf(file,
-			"%.0f %% of the samples are in functions without "
+			"%.0f %% of all samples are in functions without "
 			"names, most of them of ",
 			stripped);
 		fgt_print_text(file, nameless->path, 200);
@@ -102,7 +102,7 @@ void fgt_nameless_print(const struct fgt_nameless *nameless, uint64_t samples,
 	}
 	if (compiled > NAMELESS_PERCENT)
 		fprintf(file,
-			"%.0f %% of the samples are in code compiled at run "
+			"%.0f %% of all samples are in code compiled at run "
 			"time, without names: node --perf-basic-prof or jcmd "
 			"PID Compiler.perfmap writes a perf map\n",
 			compiled);

@@ -114,6 +114,6 @@ const struct fgt_verb fgt_verb_config = {
 		"as it would be used, the\nenvironment (FGTRACE_SAMPLING_HZ for "
 		"sampling.hz) included; secrets are not part\nof it.\n"
 		"\nExamples:\n"
-		"  fgtrace-agent config check -c /etc/fgtrace/fgtrace.conf\n"
+		"  fgtrace-agent config check -c fgtrace.conf\n"
 		"  fgtrace-agent config show > fgtrace.conf\n",
 };

@@ -160,5 +160,5 @@ const struct fgt_verb fgt_verb_convert = {
 		"one.folded\n"
 		"  fgtrace-agent convert slow.fgt --top 20\n"
 		"  fgtrace-agent convert slow.fgt --upload lab "
-		"-c /etc/fgtrace/fgtrace.conf\n",
+		"-c fgtrace.conf\n",
 };

@@ -48,5 +48,5 @@ const struct fgt_verb fgt_verb_daemon = {
 		"to standard error.\n"
 		"\nExamples:\n"
 		"  fgtrace-agent daemon &\n"
-		"  fgtrace-agent daemon -c /etc/fgtrace/fgtrace.conf\n",
+		"  fgtrace-agent daemon -c fgtrace.conf\n",
 };

@@ -175,5 +175,5 @@ const struct fgt_verb fgt_verb_slice = {
 	"  fgtrace-agent slice --from 14:03:07 --to "
 	"14:03:08.5 -o - -f folded | flamegraph.pl\n"
 	"  fgtrace-agent slice --last 2s --upload sentry "
-	"-c /etc/fgtrace/fgtrace.conf\n",
+	"-c fgtrace.conf\n",
 };

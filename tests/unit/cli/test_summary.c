@@ -151,10 +151,10 @@ static void functions_without_names_are_reported_with_the_remedy(void **state)
 	fgt_nameless_print(&summary->nameless, summary->samples, file);
 	fclose(file);
 	bytes = text;
-	assert_non_null(strstr(text, "20 % of the samples are in functions "
+	assert_non_null(strstr(text, "20 % of all samples are in functions "
 				     "without names, most of them of "));
 	assert_non_null(strstr(text, "libapp.so: install its debug package"));
-	assert_non_null(strstr(text, "11 % of the samples are in code"));
+	assert_non_null(strstr(text, "11 % of all samples are in code"));
 	summary->nameless.stripped = summary->nameless.compiled = 10;
 	free(text);
 	file = open_memstream(&text, &len);
