@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "agent/capture/waits/pressures.h"
 #include "ringbuf/base/clock.h"
 #include "ringbuf/base/fd.h"
 
@@ -159,6 +160,8 @@ static void tick_all(struct fgt_sampler *sampler, uint64_t periods)
 	if (sampler->running->poll)
 		sampler->running->poll(sampler->running_state);
 	fgt_sampling_check_signal(sampler, tick.mono_ns);
+	if (!sampler->options.is_embedded)
+		fgt_pressures_note(tick.mono_ns);
 	is_any_due = begin_ticks(sampler, &tick);
 	if (is_any_due && sampler->switches)
 		fgt_who_ran_take_switches(sampler->switches);

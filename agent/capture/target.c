@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/capture/waits/pressures.h"
 #include "ringbuf/base/clock.h"
 #include "ringbuf/base/fd.h"
 #include "ringbuf/spans/span_cut.h"
@@ -137,8 +138,9 @@ int fgt_target_cut_spans(struct fgt_target *target,
 		fd = dup_fd(target->spans_fd);
 	traces = target->traces;
 	pthread_mutex_unlock(&target->mutex);
-	if (fd < 0 && !traces)
-		return 0;
+	r = fgt_pressures_cut(slice);
+	if (r < 0 || (fd < 0 && !traces))
+		return r;
 	r = fgt_span_memfd_cut(fd, traces, slice);
 	return r == -ENOMEM ? r : 0;
 }

@@ -79,8 +79,8 @@ bool fgt_target_has_spans(struct fgt_target *target, int memfd);
 /* … and those that its sampler writes into this one, once. Takes it over. */
 struct fgt_span_log;
 void fgt_target_set_traces(struct fgt_target *target, struct fgt_span_log *log);
-/* Adds both to a slice that was just cut. A log that makes no sense adds
- * nothing. -ENOMEM. MT-Safe */
+/* Adds both to a slice that was just cut, and what the whole machine lacked. A
+ * log that makes no sense adds nothing. -ENOMEM. MT-Safe */
 int fgt_target_cut_spans(struct fgt_target *target,
 			 struct fgt_ring_slice *slice);
 

@@ -191,6 +191,12 @@ int fgt_merge_times(struct fgt_merge *merge)
 		r = add_paces(merge);
 	if (r == 0)
 		r = unite_anchors(merge);
+	/* All are of one machine. */
+	for (uint32_t i = 0;
+	     i < merge->count && r == 0 && !merge->result->pressure_count; i++)
+		r = fgt_pressures_copy(merge->sources[i].slice->pressures,
+				       merge->sources[i].slice->pressure_count,
+				       merge->result);
 	if (r == 0)
 		count(merge);
 	return r;

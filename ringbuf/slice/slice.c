@@ -33,6 +33,7 @@ void fgt_ring_slice_free(struct fgt_ring_slice *slice)
 	free(slice->processes);
 	free(slice->members);
 	free(slice->anchors);
+	free(slice->pressures);
 	free(slice->tick_ns);
 	free(slice->paces);
 	free(slice->runs);

@@ -222,6 +222,10 @@ struct fgt_ring_slice {
 	struct fgt_anchor *anchors;
 	uint32_t anchor_count;
 
+	/* Of the whole machine, about two a second, in order. */
+	struct fgt_slice_pressure *pressures;
+	uint32_t pressure_count;
+
 	uint64_t *tick_ns; /* strictly increasing */
 	uint32_t tick_count;
 

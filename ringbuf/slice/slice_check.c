@@ -75,6 +75,10 @@ static bool are_times_valid(const struct fgt_ring_slice *slice)
 	for (uint32_t i = 1; i < slice->anchor_count; i++)
 		if (slice->anchors[i].mono_ns < slice->anchors[i - 1].mono_ns)
 			return false;
+	for (uint32_t i = 1; i < slice->pressure_count; i++)
+		if (slice->pressures[i].mono_ns <=
+		    slice->pressures[i - 1].mono_ns)
+			return false;
 	return true;
 }
 

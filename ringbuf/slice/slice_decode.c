@@ -293,7 +293,7 @@ static size_t find_key(struct fgt_msgpack_text key)
 
 /* Reads one pair. seen: a bit for each key that was there before. */
 static int read_pair(struct fgt_msgpack_cursor *cursor,
-		     struct fgt_ring_slice *slice, uint32_t *seen,
+		     struct fgt_ring_slice *slice, uint64_t *seen,
 		     struct fgt_why *why)
 {
 	size_t i = find_key(fgt_msgpack_read_str(cursor));
@@ -306,10 +306,10 @@ static int read_pair(struct fgt_msgpack_cursor *cursor,
 						   "not a string")
 				     : 0;
 	}
-	if (*seen & 1u << i)
+	if (*seen & UINT64_C(1) << i)
 		return fgt_why_set(why, -EBADMSG,
 				   "damaged slice: two '%s' tables", key_at(i));
-	*seen |= 1u << i;
+	*seen |= UINT64_C(1) << i;
 	if (i < MEMBER_COUNT)
 		r = members[i].read(cursor, slice);
 	else
@@ -327,9 +327,9 @@ static int read_pair(struct fgt_msgpack_cursor *cursor,
 static int read_pairs(struct fgt_msgpack_cursor *cursor, uint32_t count,
 		      struct fgt_ring_slice *slice, struct fgt_why *why)
 {
-	uint32_t seen = 0;
+	uint64_t seen = 0;
 
-	_Static_assert(KEY_COUNT <= 32, "a bit for each key");
+	_Static_assert(KEY_COUNT <= 64, "a bit for each key");
 	while (count--) {
 		int r = read_pair(cursor, slice, &seen, why);
 
@@ -337,7 +337,7 @@ static int read_pairs(struct fgt_msgpack_cursor *cursor, uint32_t count,
 			return r;
 	}
 	for (size_t i = 0; i < KEY_COUNT; i++)
-		if (!(seen & 1u << i) && !is_optional(i))
+		if (!(seen & UINT64_C(1) << i) && !is_optional(i))
 			return fgt_why_set(why, -EBADMSG,
 					   "damaged slice: no '%s' table",
 					   key_at(i));

@@ -15,27 +15,28 @@
 		.kind = FGT_FIELD_##kind_, .offset = offsetof(type, member)    \
 	}
 
-#define ANCHOR(kind, member)  FIELD(kind, struct fgt_anchor, member)
-#define PACE(kind, member)    FIELD(kind, struct fgt_pace, member)
-#define THREAD(kind, member)  FIELD(kind, struct fgt_slice_thread, member)
-#define SYMBOL(kind, member)  FIELD(kind, struct fgt_symbol, member)
-#define FRAME(kind, member)   FIELD(kind, struct fgt_slice_frame, member)
-#define NODE(kind, member)    FIELD(kind, struct fgt_slice_node, member)
-#define STATE(kind, member)   FIELD(kind, struct fgt_slice_state, member)
-#define RUN(kind, member)     FIELD(kind, struct fgt_run, member)
-#define EDGE(kind, member)    FIELD(kind, struct fgt_edge, member)
-#define TASK(kind, member)    FIELD(kind, struct fgt_slice_task, member)
-#define SPAN(kind, member)    FIELD(kind, struct fgt_slice_span, member)
-#define MARK(kind, member)    FIELD(kind, struct fgt_slice_mark, member)
-#define COUNTER(kind, member) FIELD(kind, struct fgt_slice_counter, member)
-#define LABEL(kind, member)   FIELD(kind, struct fgt_slice_label, member)
-#define NOTE(kind, member)    FIELD(kind, struct fgt_slice_note, member)
-#define WAIT(kind, member)    FIELD(kind, struct fgt_slice_wait, member)
-#define OF_RUN(kind, member)  FIELD(kind, struct fgt_run_wait, member)
-#define WAKER(kind, member)   FIELD(kind, struct fgt_slice_waker, member)
-#define WAKE(kind, member)    FIELD(kind, struct fgt_slice_wake, member)
-#define PROCESS(kind, member) FIELD(kind, struct fgt_slice_process, member)
-#define MEMBER(kind, member)  FIELD(kind, struct fgt_slice_member, member)
+#define ANCHOR(kind, member)   FIELD(kind, struct fgt_anchor, member)
+#define PRESSURE(kind, member) FIELD(kind, struct fgt_slice_pressure, member)
+#define PACE(kind, member)     FIELD(kind, struct fgt_pace, member)
+#define THREAD(kind, member)   FIELD(kind, struct fgt_slice_thread, member)
+#define SYMBOL(kind, member)   FIELD(kind, struct fgt_symbol, member)
+#define FRAME(kind, member)    FIELD(kind, struct fgt_slice_frame, member)
+#define NODE(kind, member)     FIELD(kind, struct fgt_slice_node, member)
+#define STATE(kind, member)    FIELD(kind, struct fgt_slice_state, member)
+#define RUN(kind, member)      FIELD(kind, struct fgt_run, member)
+#define EDGE(kind, member)     FIELD(kind, struct fgt_edge, member)
+#define TASK(kind, member)     FIELD(kind, struct fgt_slice_task, member)
+#define SPAN(kind, member)     FIELD(kind, struct fgt_slice_span, member)
+#define MARK(kind, member)     FIELD(kind, struct fgt_slice_mark, member)
+#define COUNTER(kind, member)  FIELD(kind, struct fgt_slice_counter, member)
+#define LABEL(kind, member)    FIELD(kind, struct fgt_slice_label, member)
+#define NOTE(kind, member)     FIELD(kind, struct fgt_slice_note, member)
+#define WAIT(kind, member)     FIELD(kind, struct fgt_slice_wait, member)
+#define OF_RUN(kind, member)   FIELD(kind, struct fgt_run_wait, member)
+#define WAKER(kind, member)    FIELD(kind, struct fgt_slice_waker, member)
+#define WAKE(kind, member)     FIELD(kind, struct fgt_slice_wake, member)
+#define PROCESS(kind, member)  FIELD(kind, struct fgt_slice_process, member)
+#define MEMBER(kind, member)   FIELD(kind, struct fgt_slice_member, member)
 
 const struct fgt_table fgt_slice_tables[FGT_TABLE_COUNT] = {
 	{ "anchors", TABLE(anchors, anchor_count, 2),
@@ -104,6 +105,11 @@ const struct fgt_table fgt_slice_tables[FGT_TABLE_COUNT] = {
 	  .fields = { PROCESS(I32, pid), PROCESS(U64, start_time),
 		      PROCESS(U32, name), PROCESS(U32, exe),
 		      PROCESS(U32, title) } },
+	{ "pressures", TABLE(pressures, pressure_count, 5), .is_optional = true,
+	  .is_rare = true,
+	  .fields = { PRESSURE(DELTA64, mono_ns), PRESSURE(DELTA64, us[0]),
+		      PRESSURE(DELTA64, us[1]), PRESSURE(DELTA64, us[2]),
+		      PRESSURE(DELTA64, us[3]) } },
 	{ "members", TABLE(members, member_count, 2), .is_optional = true,
 	  .is_rare = true,
 	  .fields = { MEMBER(DELTA32, thread), MEMBER(U32, process) } },

@@ -45,7 +45,7 @@ struct fgt_table {
 	struct fgt_field fields[FGT_FIELDS_MAX];
 };
 
-#define FGT_TABLE_COUNT 22
+#define FGT_TABLE_COUNT 23
 extern const struct fgt_table fgt_slice_tables[FGT_TABLE_COUNT];
 
 /* What the fields of one record depend on; zero for the first one. */

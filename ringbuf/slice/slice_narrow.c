@@ -367,7 +367,9 @@ static int copy_times(struct narrowing *narrowing)
 		result->evicted_ticks = source->evicted_ticks;
 		result->lapped_ticks = source->lapped_ticks;
 	}
-	return copy_anchors(narrowing);
+	error = fgt_pressures_copy(source->pressures, source->pressure_count,
+				   result);
+	return error ? error : copy_anchors(narrowing);
 }
 
 static int copy_edges(struct narrowing *narrowing)

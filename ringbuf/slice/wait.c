@@ -6,6 +6,8 @@
 #include "ringbuf/slice/wait.h"
 
 #include <errno.h>
+#include <math.h>
+#include <string.h>
 
 #include "ringbuf/base/array.h"
 #include "ringbuf/slice/slice.h"
@@ -225,4 +227,59 @@ bool fgt_run_waits_settle(struct fgt_ring_slice *slice)
 	slice->run_waits = NULL;
 	slice->run_wait_count = 0;
 	return is_valid;
+}
+
+/* ---- The whole machine -------------------------------------------------- */
+
+/* Between the two around it; NAN: there are none. */
+static double pressure_at(const struct fgt_ring_slice *slice,
+			  enum fgt_pressure_kind kind, uint64_t ns)
+{
+	uint32_t after = (uint32_t)FGT_ARRAY_BISECT(
+		at, slice->pressure_count, slice->pressures[at].mono_ns < ns);
+	const struct fgt_slice_pressure *to = slice->pressures + after;
+	const struct fgt_slice_pressure *from = to - 1;
+	double part;
+
+	if (after == slice->pressure_count || (!after && to->mono_ns != ns))
+		return NAN;
+	if (to->mono_ns == ns)
+		return (double)to->us[kind];
+	part = (double)(ns - from->mono_ns) /
+	       (double)(to->mono_ns - from->mono_ns);
+	return (double)from->us[kind] +
+	       part * ((double)to->us[kind] - (double)from->us[kind]);
+}
+
+double fgt_pressure_ms(const struct fgt_ring_slice *slice,
+		       enum fgt_pressure_kind kind, uint64_t from_ns,
+		       uint64_t to_ns)
+{
+	double from_us = pressure_at(slice, kind, from_ns);
+	double to_us = pressure_at(slice, kind, to_ns);
+
+	return to_us >= from_us ? (to_us - from_us) / 1000 : NAN;
+}
+
+int fgt_pressures_copy(const struct fgt_slice_pressure *pressures,
+		       uint32_t count, struct fgt_ring_slice *result)
+{
+	uint64_t first_ns = result->tick_ns[0];
+	uint64_t last_ns =
+		result->tick_ns[result->tick_count - 1] + result->period_ns;
+	uint32_t first = (uint32_t)FGT_ARRAY_BISECT(
+		at, count, pressures[at].mono_ns <= first_ns);
+	uint32_t end = (uint32_t)FGT_ARRAY_BISECT(
+		at, count, pressures[at].mono_ns < last_ns);
+
+	first -= first > 0;
+	end += end < count;
+	if (first >= end)
+		return 0;
+	if (!FGT_ARRAY_NEW(result->pressures, end - first))
+		return -ENOMEM;
+	result->pressure_count = end - first;
+	memcpy(result->pressures, pressures + first,
+	       result->pressure_count * sizeof(*result->pressures));
+	return 0;
 }

@@ -34,6 +34,33 @@ enum fgt_wait_kind {
 	FGT_WAIT_KINDS
 };
 
+/* ---- The whole machine -------------------------------------------------- */
+
+enum fgt_pressure_kind {
+	FGT_PRESSURE_CPU, /* some thread waited for one */
+	FGT_PRESSURE_IO, /* likewise, for a disk */
+	FGT_PRESSURE_MEMORY, /* likewise, for memory to be freed or read back */
+	FGT_PRESSURE_STOLEN, /* other virtual machines had a CPU: of each */
+	FGT_PRESSURE_KINDS
+};
+
+/* Up to an instant; only differences mean anything. */
+struct fgt_slice_pressure {
+	uint64_t mono_ns;
+	uint64_t us[FGT_PRESSURE_KINDS];
+};
+
+struct fgt_ring_slice;
+/* Between two instants, in ms; NAN: not known. */
+double fgt_pressure_ms(const struct fgt_ring_slice *slice,
+		       enum fgt_pressure_kind kind, uint64_t from_ns,
+		       uint64_t to_ns);
+/* Copies those that the ticks of result need. -ENOMEM. */
+int fgt_pressures_copy(const struct fgt_slice_pressure *pressures,
+		       uint32_t count, struct fgt_ring_slice *result);
+
+/* ---- Waits -------------------------------------------------------------- */
+
 #define FGT_WAIT_TEXT_MAX 96 /* NUL included */
 
 /* As it is recorded. */

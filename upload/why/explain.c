@@ -5,7 +5,11 @@
 #include "upload/why/explain.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
+
+#include "ringbuf/base/array.h"
+#include "ringbuf/slice/wait.h"
 
 /* Parts of the range's length that are worth a line. */
 #define WORTH_PART   0.05
@@ -14,6 +18,8 @@
 /* How far beyond what was seen elsewhere, as a part of what lies between that
  * and the median. */
 #define BEYOND_PART 0.5
+/* Of the whole machine, in which many things happen. */
+#define PRESSURE_PART 0.2
 /* Standard deviations of a number of ticks that are no accident. */
 #define CHANCE 4
 
@@ -102,6 +108,48 @@ static int32_t find_outside(const struct fgt_explanation *explanation)
 	return pid;
 }
 
+/* Windows of which it is not known are left out. */
+static int explain_pressure(struct fgt_explanation *explanation,
+			    enum fgt_pressure_kind kind)
+{
+	const struct fgt_ring_slice *slice = explanation->slice;
+	const struct fgt_windows *windows = explanation->windows;
+	struct fgt_explained_pressure *pressure = &explanation->pressures[kind];
+	double least = PRESSURE_PART * windows->length_ms;
+	FGT_AUTO(free) void *bytes = NULL;
+	uint32_t count = 0;
+	double *values;
+
+	if (!FGT_ARRAY_NEW(values, windows->count))
+		return -ENOMEM;
+	bytes = values;
+	for (uint32_t i = 0; i < windows->count; i++) {
+		const struct fgt_window *window = &windows->windows[i];
+
+		values[count] = fgt_pressure_ms(
+			slice, kind, slice->tick_ns[window->first],
+			slice->tick_ns[window->end - 1]);
+		if (i == 0)
+			pressure->ms = values[0];
+		count += i == 0 || !isnan(values[count]);
+	}
+	pressure->rank = fgt_rank_of(values, count);
+	pressure->is_unusual =
+		pressure->ms >= pressure->rank.usual_ms + least &&
+		pressure->ms >= pressure->rank.high_ms + least / 2 &&
+		count > FGT_EXPLAIN_WINDOWS_MIN;
+	return 0;
+}
+
+static int explain_pressures(struct fgt_explanation *explanation)
+{
+	int r = 0;
+
+	for (int kind = 0; kind < FGT_PRESSURE_KINDS && r == 0; kind++)
+		r = explain_pressure(explanation, kind);
+	return r;
+}
+
 static int choose_thread(struct fgt_explanation *explanation, int32_t tid)
 {
 	const struct fgt_window *range = &explanation->windows->windows[0];
@@ -143,6 +191,8 @@ int fgt_explain(const struct fgt_ring_slice *slice, uint64_t from_ns,
 		r = fgt_explain_thread(explanation);
 	if (r == 0)
 		r = fgt_explain_causes(explanation);
+	if (r == 0)
+		r = explain_pressures(explanation);
 	if (r < 0)
 		return r;
 	explanation->unknown_ms = count_unknown(explanation);

@@ -54,6 +54,13 @@ struct fgt_explained_cause {
 	double excess_ms; /* over what is usual */
 };
 
+/* What the whole machine lacked in the range. */
+struct fgt_explained_pressure {
+	double ms; /* NAN: not known */
+	struct fgt_rank rank;
+	bool is_unusual;
+};
+
 struct fgt_explanation {
 	const struct fgt_ring_slice *slice; /* borrowed */
 	struct fgt_doings *doings;
@@ -72,6 +79,7 @@ struct fgt_explanation {
 	/* A process that is not in the slice, and woke the thread last in the
 	 * range; 0: none did. */
 	int32_t outside_pid;
+	struct fgt_explained_pressure pressures[FGT_PRESSURE_KINDS];
 	double unknown_ms; /* stacks or states that were not known */
 	bool has_wakes, has_waits; /* anything in the slice knows them */
 };

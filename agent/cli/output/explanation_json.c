@@ -4,6 +4,8 @@
  */
 #include "agent/cli/output/explanation_json.h"
 
+#include <math.h>
+
 #include "agent/cli/complaint.h"
 #include "ringbuf/base/json.h"
 #include "ringbuf/slice/processes.h"
@@ -186,6 +188,32 @@ static void put_cause(const struct explained_json *answer,
 	fgt_json_end_object(answer->json);
 }
 
+static void put_pressures(const struct explained_json *answer)
+{
+	static const char *const keys[FGT_PRESSURE_KINDS] = {
+		[FGT_PRESSURE_CPU] = "cpu",
+		[FGT_PRESSURE_IO] = "io",
+		[FGT_PRESSURE_MEMORY] = "memory",
+		[FGT_PRESSURE_STOLEN] = "stolen",
+	};
+
+	fgt_json_begin_object(answer->json, "machine");
+	for (int kind = 0; kind < FGT_PRESSURE_KINDS; kind++) {
+		const struct fgt_explained_pressure *pressure =
+			&answer->of->pressures[kind];
+
+		if (isnan(pressure->ms))
+			continue;
+		fgt_json_begin_object(answer->json, keys[kind]);
+		put_ms(answer, "ms", pressure->ms);
+		put_rank(answer, &pressure->rank);
+		fgt_json_put_bool(answer->json, "unusual",
+				  pressure->is_unusual);
+		fgt_json_end_object(answer->json);
+	}
+	fgt_json_end_object(answer->json);
+}
+
 static void put_range(const struct explained_json *answer, const char *from,
 		      const char *to)
 {
@@ -232,6 +260,7 @@ int fgt_explanation_print_json(const struct fgt_explanation *explanation,
 	for (uint32_t i = 0; i < explanation->cause_count; i++)
 		put_cause(&answer, &explanation->causes[i]);
 	fgt_json_end_array(&json);
+	put_pressures(&answer);
 	fgt_json_begin_object(&json, "known");
 	fgt_json_put_bool(&json, "wakes", explanation->has_wakes);
 	if (explanation->outside_pid)

@@ -298,6 +298,37 @@ static void print_causes(const struct printer *printer)
 		print_cause(printer, i + 1, &of->causes[i]);
 }
 
+static const char *const pressure_words[FGT_PRESSURE_KINDS] = {
+	[FGT_PRESSURE_CPU] = "threads of any process waited for a CPU",
+	[FGT_PRESSURE_IO] = "threads of any process waited for a disk",
+	[FGT_PRESSURE_MEMORY] = "threads of any process waited for memory",
+	[FGT_PRESSURE_STOLEN] = "other virtual machines had the CPUs",
+};
+
+static void print_pressures(const struct printer *printer)
+{
+	bool is_first = true;
+
+	for (int kind = 0; kind < FGT_PRESSURE_KINDS; kind++) {
+		const struct fgt_explained_pressure *pressure =
+			&printer->of->pressures[kind];
+		struct fgt_words words = { .len = 0 };
+
+		if (!pressure->is_unusual)
+			continue;
+		if (is_first)
+			print_heading(printer, "Unusual, in the whole machine");
+		is_first = false;
+		fgt_words_add(&words,
+			      "%s%s: ", printer->is_markdown ? "- " : "  ",
+			      pressure_words[kind]);
+		fgt_words_add_ms(&words, pressure->ms);
+		fgt_words_add(&words, "; usual ");
+		fgt_words_add_ms(&words, pressure->rank.usual_ms);
+		print_line(printer, &words);
+	}
+}
+
 static void print_unknown(const struct printer *printer)
 {
 	const struct fgt_explanation *of = printer->of;
@@ -342,6 +373,7 @@ int fgt_explanation_print(const struct fgt_explanation *explanation,
 	print_rows(&printer);
 	print_steps(&printer);
 	print_causes(&printer);
+	print_pressures(&printer);
 	print_unknown(&printer);
 	return ferror(file) ? -EIO : 0;
 }

@@ -18,6 +18,7 @@ checks = Checks()
 ok = checks.ok
 IN_SHORT = ("sleep_left", "slow_code", "child")
 BEFORE_S, APART_S, QUIET_S = 8, 2, 16
+PRESSURE = "/proc/pressure/cpu"
 HITS_LEAST, ALARMS_MOST = 0.9, 1
 
 
@@ -40,6 +41,10 @@ def test_one_by_one(bench, socket, names):
     for name in names:
         service = Service(bench, socket, name, BEFORE_S + APART_S)
         found += judge(service) is not None
+        if name == "cpu_taken" and os.path.exists(PRESSURE):
+            cpu = service.explain(service.from_ns, service.to_ns)["machine"]
+            ok("the machine's threads waited unusually long for CPUs",
+               cpu["cpu"]["unusual"], cpu)
         service.end()
     ok(f"the cause is among the first three of {len(names)} faults",
        found >= HITS_LEAST * len(names), f"{found} of {len(names)}")
@@ -73,6 +78,9 @@ def test_forms(service):
     ok("causes name what text and markdown name",
        all(cause["function"] in text and cause["function"] in markdown
            for cause in answer["causes"][:3] if cause["function"]), text)
+    ok("how long the machine's threads waited is known, where it is counted",
+       "cpu" in answer["machine"] or not os.path.exists(PRESSURE),
+       answer["machine"])
     one = json.loads(service.ask(*ends, "--json", "--tid",
                                  str(service.child.pid)))
     ok("--tid asks about that thread",

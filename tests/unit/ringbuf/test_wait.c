@@ -3,6 +3,7 @@
 #include "ringbuf/slice/wait.h"
 
 #include <errno.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
@@ -10,7 +11,7 @@
 #include <cmocka.h>
 
 #include "ringbuf/slice/slice_codec.h"
-#include "tests/unit/ringbuf/slice_fixture.h"
+#include "tests/unit/ringbuf/pressure_fixture.h"
 
 #define AT(tick) (FIXTURE_START_NS + (tick)*FIXTURE_PERIOD_NS)
 
@@ -106,6 +107,62 @@ static void file_with_wrong_runs_is_refused(void **state)
 	fgt_ring_slice_free(slice);
 }
 
+static struct fgt_ring_slice *write_and_read(struct fgt_ring_slice *slice)
+{
+	struct fixture_buffer buffer = { 0 };
+	const struct fgt_sink sink = fixture_buffer_sink(&buffer);
+	struct fgt_ring_slice *back = NULL;
+	struct fgt_why why;
+
+	assert_int_equal(fgt_slice_encode(slice, &sink), 0);
+	assert_int_equal(fgt_slice_decode((uint8_t *)buffer.bytes, buffer.len,
+					  &back, &why),
+			 0);
+	fixture_buffer_done(&buffer);
+	fgt_ring_slice_free(slice);
+	return back;
+}
+
+/* To a hair: they are not whole. */
+static bool is_about(double a, double b)
+{
+	return a > b - 1e-6 && a < b + 1e-6;
+}
+
+static void pressure_is_known_between_two_readings(void **state)
+{
+	struct fgt_ring_slice *slice = fixture_rich(), *part;
+
+	(void)state;
+	fixture_pressure(slice, -400, 7);
+	fixture_pressure(slice, 100, 17);
+	fixture_pressure(slice, 600, 417);
+	slice = write_and_read(slice);
+	assert_true(is_about(fgt_pressure_ms(slice, FGT_PRESSURE_CPU,
+					     FIXTURE_START_NS,
+					     FIXTURE_START_NS + 100000000),
+			     2));
+	assert_true(is_about(fgt_pressure_ms(slice, FGT_PRESSURE_CPU,
+					     FIXTURE_START_NS + 50000000,
+					     FIXTURE_START_NS + 350000000),
+			     201));
+	assert_true(isnan(fgt_pressure_ms(slice, FGT_PRESSURE_CPU,
+					  FIXTURE_START_NS - 500000000,
+					  FIXTURE_START_NS)));
+	assert_true(
+		isnan(fgt_pressure_ms(slice, FGT_PRESSURE_CPU, FIXTURE_START_NS,
+				      FIXTURE_START_NS + 700000000)));
+	/* Ticks 0 to 4, of 10 ms. */
+	assert_int_equal(fgt_slice_narrow(slice, AT(0), AT(4), 4242, &part), 0);
+	assert_int_equal(part->pressure_count, 2);
+	assert_true(is_about(
+		fgt_pressure_ms(part, FGT_PRESSURE_CPU, AT(0), AT(4)), 0.8));
+	fgt_ring_slice_free(part);
+	slice->pressures[1].mono_ns = slice->pressures[0].mono_ns;
+	assert_false(fgt_slice_is_valid(slice));
+	fgt_ring_slice_free(slice);
+}
+
 static void kinds_have_names(void **state)
 {
 	(void)state;
@@ -121,6 +178,7 @@ int main(void)
 		cmocka_unit_test(narrow_keeps_what_is_used),
 		cmocka_unit_test(check_finds_what_does_not_exist),
 		cmocka_unit_test(file_with_wrong_runs_is_refused),
+		cmocka_unit_test(pressure_is_known_between_two_readings),
 		cmocka_unit_test(kinds_have_names),
 	};
 

@@ -4,6 +4,7 @@
 #include "upload/why/explain.h"
 
 #include <errno.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -11,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "tests/unit/ringbuf/slice_fixture.h"
+#include "tests/unit/ringbuf/pressure_fixture.h"
 #include "upload/why/words.h"
 
 static const struct fgt_filter all_threads;
@@ -417,6 +418,33 @@ static void gap_of_a_century_is_skipped(void **state)
 	fgt_ring_slice_free(slice);
 }
 
+/* 200 ms are the range; in all other windows 10 ms were waited for. */
+static void pressure_of_the_machine_is_compared(void **state)
+{
+	struct fgt_ring_slice *slice = make_convoy();
+	struct fgt_explanation *explanation = explain(slice, 0);
+	const struct fgt_explained_pressure *cpu =
+		&explanation->pressures[FGT_PRESSURE_CPU];
+
+	(void)state;
+	assert_true(isnan(cpu->ms));
+	assert_false(cpu->is_unusual);
+	fgt_explanation_free(explanation);
+	for (int at_ms = 0, cpu_ms = 0; at_ms <= 4000; at_ms += 200) {
+		fixture_pressure(slice, at_ms, cpu_ms);
+		cpu_ms += at_ms == 2000 ? 150 : 10;
+	}
+	explanation = explain(slice, 0);
+	cpu = &explanation->pressures[FGT_PRESSURE_CPU];
+	assert_true(cpu->is_unusual);
+	/* Up to the last tick, which is 10 ms before the end. */
+	assert_true(cpu->ms > 142 && cpu->ms < 143);
+	assert_true(cpu->rank.usual_ms > 9 && cpu->rank.usual_ms < 10);
+	assert_false(explanation->pressures[FGT_PRESSURE_STOLEN].is_unusual);
+	fgt_explanation_free(explanation);
+	fgt_ring_slice_free(slice);
+}
+
 static void rank_is_among_the_others(void **state)
 {
 	double values[] = { 5, 9, 1, 3, 7 }, alone[] = { 5 };
@@ -448,6 +476,7 @@ int main(void)
 		cmocka_unit_test(range_without_ticks_is_refused),
 		cmocka_unit_test(range_without_baseline_lists_most_time),
 		cmocka_unit_test(gap_of_a_century_is_skipped),
+		cmocka_unit_test(pressure_of_the_machine_is_compared),
 		cmocka_unit_test(rank_is_among_the_others),
 	};
 
