@@ -208,6 +208,15 @@ def test_config(bench):
        result.returncode == 0 and
        "'lab': no such directory: /none/slices" in result.stderr and
        "'s': no such dsn_file: /none/dsn" in result.stderr, result)
+    rule = bench.path("rule.conf")
+    with open(rule, "w") as file:
+        file.write('triggers: ( { name = "stuck"; target = "cat"; '
+                   'when: { state = "futx"; longer_s = 1; }; '
+                   'deliver = "/tmp"; } );\n')
+    result = bench.run("config", "check", "-c", rule)
+    ok("config check warns of a state that does not exist",
+       result.returncode == 0 and "'stuck' never fires" in result.stderr and
+       "did you mean 'futex'?" in result.stderr, result.stderr)
     expect_error(bench, "config check refuses a bad one", 2,
                  f"{bad}:2", "config", "check", "-c", bad)
     shown = bench.run("config", "show", "-c", good)

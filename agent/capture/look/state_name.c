@@ -6,9 +6,11 @@
  */
 #include "agent/capture/look/state_name.h"
 
+#include <fnmatch.h>
 #include <stddef.h>
 #include <string.h>
 
+#include "ringbuf/base/nearest.h"
 #include "ringbuf/slice/frame.h"
 
 static const char *const calls_x86_64[] = {
@@ -65,4 +67,21 @@ const char *fgt_state_name(const char *arch, uint32_t state)
 	default:
 		return "unknown";
 	}
+}
+
+bool fgt_state_exists(const char *arch, const char *pattern,
+		      const char **ret_nearest)
+{
+	struct fgt_nearest nearest;
+
+	fgt_nearest_init(&nearest, pattern);
+	for (uint32_t state = 0; state <= FGT_STATE_MAX; state++) {
+		const char *name = fgt_state_name(arch, state);
+
+		if (fnmatch(pattern, name, 0) == 0)
+			return true;
+		fgt_nearest_offer(&nearest, name);
+	}
+	*ret_nearest = nearest.best;
+	return false;
 }

@@ -5,6 +5,7 @@
 #ifndef FGT_AGENT_CAPTURE_LOOK_STATE_NAME_H
 #define FGT_AGENT_CAPTURE_LOOK_STATE_NAME_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /*
@@ -13,5 +14,10 @@
  * MT-Safe | AS-Safe
  */
 const char *fgt_state_name(const char *arch, uint32_t state);
+
+/* Does a state of that architecture match, as by fnmatch(3)? ret_nearest: NULL,
+ * or the name that is nearest to the pattern, static. MT-Safe */
+bool fgt_state_exists(const char *arch, const char *pattern,
+		      const char **ret_nearest);
 
 #endif

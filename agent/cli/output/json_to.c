@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "agent/cli/output/output.h"
 
@@ -20,11 +21,17 @@ int fgt_json_to_open(const struct fgt_arguments *arguments,
 		     struct fgt_json_to **ret_json, struct fgt_why *why)
 {
 	const char *path = fgt_options_get(arguments, "json-to");
+	const char *output = fgt_options_get(arguments, "output");
 	FGT_AUTO(fgt_json_to_free) struct fgt_json_to *json = NULL;
 	int r;
 
 	if (!path)
 		return 0;
+	if (output && strcmp(output, path) == 0)
+		return fgt_why_set(why, -EINVAL,
+				   "--output and --json-to both name '%s'; "
+				   "choose another place for one of them",
+				   path);
 	json = calloc(1, sizeof(*json));
 	if (json)
 		json->file = open_memstream(&json->text, &json->len);

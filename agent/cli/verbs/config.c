@@ -6,8 +6,10 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
+#include "agent/capture/look/state_name.h"
 #include "agent/cli/complaint.h"
 #include "agent/cli/options.h"
 #include "agent/cli/verbs/verbs.h"
@@ -64,6 +66,22 @@ static void warn_of_missing(const char *destination, const char *key,
 			destination, key, path);
 }
 
+static void warn_of_state(const struct fgt_config_trigger *rule)
+{
+	const char *nearest;
+	struct utsname system;
+
+	if (!rule->when.state || uname(&system) < 0 ||
+	    fgt_state_exists(system.machine, rule->when.state, &nearest))
+		return;
+	fprintf(stderr,
+		"warning: trigger '%s' never fires: no state is called "
+		"'%s'%s%s%s; states are running, runnable, stopped, and names "
+		"of system calls\n",
+		rule->name, rule->when.state, nearest ? " (did you mean '" : "",
+		nearest ? nearest : "", nearest ? "'?)" : "");
+}
+
 /* What a daemon takes, but cannot use now. */
 static void warn(const struct fgt_config *config)
 {
@@ -76,6 +94,8 @@ static void warn(const struct fgt_config *config)
 		warn_of_missing(settings->name, "directory",
 				settings->directory);
 	}
+	for (size_t i = 0; i < config->trigger_count; i++)
+		warn_of_state(&config->triggers[i]);
 }
 
 static int run(const struct fgt_arguments *arguments)

@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "agent/capture/look/state_name.h"
-#include "ringbuf/base/nearest.h"
 #include "ringbuf/base/owner.h"
 
 #define HOUR_NS (UINT64_C(3600) * 1000000000)
@@ -108,23 +107,6 @@ bool fgt_trigger_cpu_percent(const struct fgt_trigger_cpu *cpu, uint64_t for_ns,
 }
 
 /* ---- A thread in a state ------------------------------------------------- */
-
-bool fgt_trigger_knows_state(const char *arch, const char *pattern,
-			     const char **ret_nearest)
-{
-	struct fgt_nearest nearest;
-
-	fgt_nearest_init(&nearest, pattern);
-	for (uint32_t state = 0; state <= FGT_STATE_MAX; state++) {
-		const char *name = fgt_state_name(arch, state);
-
-		if (fnmatch(pattern, name, 0) == 0)
-			return true;
-		fgt_nearest_offer(&nearest, name);
-	}
-	*ret_nearest = nearest.best;
-	return false;
-}
 
 struct state_search {
 	const struct fgt_ring_slice *slice;

@@ -74,11 +74,6 @@ struct fgt_trigger_state {
 	uint64_t longer_ns;
 };
 
-/* Does any state of that architecture match? ret_nearest: NULL, or the name
- * that is nearest to the pattern, static. */
-bool fgt_trigger_knows_state(const char *arch, const char *pattern,
-			     const char **ret_nearest);
-
 /*
  * The longest time in which a thread was in states that match, without a CPU in
  * between where the slice knows the context switches. states of the slice have

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/utsname.h>
 
+#include "agent/capture/look/state_name.h"
 #include "agent/daemon/loop/log.h"
 #include "agent/daemon/triggers/trigger.h"
 
@@ -107,7 +108,7 @@ static void warn_of_state(const struct fgt_config_trigger *rule)
 	struct utsname system;
 
 	if (!rule->when.state || uname(&system) < 0 ||
-	    fgt_trigger_knows_state(system.machine, rule->when.state, &nearest))
+	    fgt_state_exists(system.machine, rule->when.state, &nearest))
 		return;
 	fgt_log(FGT_LOG_WARNING, "trigger_state",
 		"trigger %s never fires: no state is called %.64s%s%s: states "

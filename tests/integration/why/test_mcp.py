@@ -378,6 +378,12 @@ def check_places_of_json(bench, files):
         ok("a file that was there is for its user only, too",
            result.returncode == 0 and json.load(file) and
            os.stat(old).st_mode & 0o777 == 0o600, (result, os.stat(old)))
+    for place in ("-", os.path.join(folder, "one.folded")):
+        result = bench.run("convert", files[0], "-f", "folded", "-o", place,
+                           "--json-to", place)
+        ok(f"--output and --json-to may not both be {place}",
+           result.returncode == 2 and not result.stdout and
+           "choose another place" in result.stderr, result)
     result = bench.run("diff", *files, "--json-to", "-", cwd=folder)
     text = result.stdout
     ok("--json-to -: on standard output, behind the text",

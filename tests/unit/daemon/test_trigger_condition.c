@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "agent/capture/look/state_name.h"
 #include "tests/unit/ringbuf/slice_fixture.h"
 
 #define SECOND UINT64_C(1000000000)
@@ -232,10 +233,10 @@ static void misspelt_states_are_not_known(void **state)
 	const char *nearest = NULL;
 
 	(void)state;
-	assert_true(fgt_trigger_knows_state("x86_64", "futex", &nearest));
-	assert_true(fgt_trigger_knows_state("aarch64", "f*sync", &nearest));
-	assert_true(fgt_trigger_knows_state("x86_64", "runnable", &nearest));
-	assert_false(fgt_trigger_knows_state("x86_64", "futx", &nearest));
+	assert_true(fgt_state_exists("x86_64", "futex", &nearest));
+	assert_true(fgt_state_exists("aarch64", "f*sync", &nearest));
+	assert_true(fgt_state_exists("x86_64", "runnable", &nearest));
+	assert_false(fgt_state_exists("x86_64", "futx", &nearest));
 	assert_string_equal(nearest, "futex");
 }
 
