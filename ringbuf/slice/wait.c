@@ -235,16 +235,20 @@ bool fgt_run_waits_settle(struct fgt_ring_slice *slice)
 static double pressure_at(const struct fgt_ring_slice *slice,
 			  enum fgt_pressure_kind kind, uint64_t ns)
 {
-	uint32_t after = (uint32_t)FGT_ARRAY_BISECT(
-		at, slice->pressure_count, slice->pressures[at].mono_ns < ns);
-	const struct fgt_slice_pressure *to = slice->pressures + after;
-	const struct fgt_slice_pressure *from = to - 1;
+	const struct fgt_slice_pressure *from, *to;
+	uint32_t after;
 	double part;
 
-	if (after == slice->pressure_count || (!after && to->mono_ns != ns))
+	after = (uint32_t)FGT_ARRAY_BISECT(at, slice->pressure_count,
+					   slice->pressures[at].mono_ns < ns);
+	if (after == slice->pressure_count)
 		return NAN;
+	to = &slice->pressures[after];
 	if (to->mono_ns == ns)
 		return (double)to->us[kind];
+	if (!after)
+		return NAN;
+	from = to - 1;
 	part = (double)(ns - from->mono_ns) /
 	       (double)(to->mono_ns - from->mono_ns);
 	return (double)from->us[kind] +

@@ -125,6 +125,27 @@ static void only_where_samples_differ_is_there_a_marker(void **state)
 		      "E read 60.000");
 }
 
+/* It would be three events for each time that a thread is woken. */
+static void brief_run_without_a_sample_is_a_gap(void **state)
+{
+	struct fgt_ring_slice *slice = fixture_new(3);
+
+	(void)state;
+	fixture_thread(slice, 4242, "main");
+	fixture_run(slice, 0, 0, 3, fixture_stack(slice, "main;nap"),
+		    FIXTURE_FUTEX);
+	fixture_edge(slice, 0, 1, 2040, 2000);
+	fixture_edge(slice, 0, 2, 2060, 2000);
+	assert_events(slice, FGT_STATE_FRAMES_LEAF,
+		      "B main 0.000|B nap 0.000|B futex 0.000|"
+		      "E futex 7.960|B futex 8.000|E futex 17.940|"
+		      "B [not sampled: last known stack] 17.940|"
+		      "B running 17.940|E running 18.000|"
+		      "E [not sampled: last known stack] 18.000|"
+		      "B futex 18.000|E futex 30.000|E nap 30.000|"
+		      "E main 30.000");
+}
+
 /* Two runs between blocked ticks, then a block before the next run. */
 static void each_of_several_edges_is_drawn(void **state)
 {
@@ -416,6 +437,7 @@ int main(void)
 		cmocka_unit_test(thread_that_ran_between_equal_blocks_has_two),
 		cmocka_unit_test(
 			between_two_blocks_a_thread_ran_with_the_stack_of_the_first),
+		cmocka_unit_test(brief_run_without_a_sample_is_a_gap),
 		cmocka_unit_test(each_of_several_edges_is_drawn),
 		cmocka_unit_test(only_where_samples_differ_is_there_a_marker),
 		cmocka_unit_test(edges_that_do_not_lead_on_are_left_out),

@@ -11,6 +11,8 @@
 /* The time of a tick is read so long after the instant that it is about, at
  * most. */
 #define LAG_MAX_NS 500000u
+/* Seven of these between two ticks are 3 % of the time. */
+#define BRIEF_NS 50000u
 
 struct drawn {
 	const struct fgt_ring_slice *slice;
@@ -30,7 +32,9 @@ struct drawn {
 void fgt_levels_expand_shown(struct fgt_levels *levels,
 			     const struct fgt_shown *shown)
 {
-	if (shown->is_sampled)
+	if (shown->is_brief && levels->state_frames == FGT_STATE_FRAMES_LEAF)
+		fgt_levels_expand_bare(levels, shown->blocked_stack);
+	else if (shown->is_sampled)
 		fgt_levels_expand(levels, shown->stack, shown->state);
 	else
 		fgt_levels_expand_unsampled(levels, shown->stack, shown->state);
@@ -105,12 +109,14 @@ static bool is_same_shown(struct drawn *track, const struct fgt_run *a,
  * time that is marked is that of the ticks. A thread that no tick found so has
  * the last stack that is known of it, marked: most frames stay.
  */
-static void show_unseen(struct drawn *track, bool is_on, uint64_t begin_ns)
+static void show_unseen(struct drawn *track, bool is_on, uint64_t begin_ns,
+			uint64_t end_ns)
 {
 	const struct fgt_run *seen = track->seen[is_on];
 	const struct fgt_run *like = seen ? seen : track->coming[is_on];
 	const struct fgt_run *known = like ? like : track->seen[!is_on];
-	const struct fgt_shown shown = {
+	const struct fgt_run *blocked = track->seen[false];
+	struct fgt_shown shown = {
 		.stack = known ? known->stack : FGT_NODE_NONE,
 		.state = like	 ? like->state
 			 : is_on ? FGT_STATE_RUNNING
@@ -118,6 +124,11 @@ static void show_unseen(struct drawn *track, bool is_on, uint64_t begin_ns)
 		.is_sampled = is_same_shown(track, seen, track->coming[is_on]),
 	};
 
+	if (is_on && blocked && !shown.is_sampled &&
+	    end_ns - begin_ns < BRIEF_NS) {
+		shown.is_brief = true;
+		shown.blocked_stack = blocked->stack;
+	}
 	show(track, &shown, begin_ns);
 }
 
@@ -135,7 +146,7 @@ static uint64_t show_edges(struct drawn *track, const struct fgt_run *before,
 	/* It had been put off its CPU, and got one again. */
 	if (is_on && !is_running(before) && edges->ns[0] > from_ns + 4) {
 		from_ns = midway(from_ns, edges->ns[0]);
-		show_unseen(track, is_on, from_ns);
+		show_unseen(track, is_on, from_ns, UINT64_MAX);
 	}
 	for (uint32_t i = 0; i < edges->count; i++) {
 		if (is_on)
@@ -143,7 +154,9 @@ static uint64_t show_edges(struct drawn *track, const struct fgt_run *before,
 		is_on = !is_on;
 		from_ns = edges->ns[i];
 		if (i + 1 < edges->count || !is_like(after, is_on))
-			show_unseen(track, is_on, from_ns);
+			show_unseen(track, is_on, from_ns,
+				    i + 1 < edges->count ? edges->ns[i + 1]
+							 : UINT64_MAX);
 	}
 	end_ns = is_like(after, is_on) ? tick_ns[0]
 				       : midway(from_ns, tick_ns[0]);
@@ -253,7 +266,11 @@ static void note_seen(struct drawn *track, const struct fgt_run *run)
 static void begin_run(struct drawn *track, const struct fgt_run *run,
 		      uint64_t ns)
 {
-	const struct fgt_shown shown = { run->stack, run->state, true };
+	const struct fgt_shown shown = {
+		.stack = run->stack,
+		.state = run->state,
+		.is_sampled = true,
+	};
 
 	show(track, &shown, ns);
 }

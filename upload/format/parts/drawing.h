@@ -20,6 +20,10 @@ struct fgt_shown {
 	uint32_t stack, state; /* as those of a run */
 	/* False: no tick showed it, fgt_levels_expand_unsampled(). */
 	bool is_sampled;
+	/* A run so short that it may be a gap between the blocks around
+	 * it: their stack, without a state. */
+	bool is_brief;
+	uint32_t blocked_stack;
 };
 
 /* How a format draws. Functions get the context. */

@@ -118,6 +118,19 @@ struct fgt_level fgt_level_of_state(const struct fgt_ring_slice *slice,
 	return level;
 }
 
+static void push_stack(struct fgt_levels *levels, uint32_t stack)
+{
+	const struct fgt_ring_slice *slice = levels->slice;
+
+	while (stack != FGT_NODE_NONE) {
+		if (!push_frame(levels, slice->nodes[stack].frame)) {
+			levels->items[levels->count - 1] = elided;
+			break;
+		}
+		stack = slice->nodes[stack].parent;
+	}
+}
+
 static void expand(struct fgt_levels *levels, uint32_t stack, uint32_t state,
 		   bool is_sampled)
 {
@@ -133,13 +146,7 @@ static void expand(struct fgt_levels *levels, uint32_t stack, uint32_t state,
 		push(levels, (struct fgt_level){ FGT_LEVEL_NO_STACK, 0 });
 	else if (!is_sampled && !fgt_levels_are_marked(slice, stack))
 		push(levels, not_sampled);
-	while (stack != FGT_NODE_NONE) {
-		if (!push_frame(levels, slice->nodes[stack].frame)) {
-			levels->items[levels->count - 1] = elided;
-			break;
-		}
-		stack = slice->nodes[stack].parent;
-	}
+	push_stack(levels, stack);
 	elide(levels, first, levels->max - 1);
 	if (fgt_state_is_at_root(levels->state_frames))
 		levels->items[levels->count++] = state_level;
@@ -149,6 +156,13 @@ void fgt_levels_expand(struct fgt_levels *levels, uint32_t stack,
 		       uint32_t state)
 {
 	expand(levels, stack, state, true);
+}
+
+void fgt_levels_expand_bare(struct fgt_levels *levels, uint32_t stack)
+{
+	levels->count = 0;
+	push_stack(levels, stack);
+	elide(levels, 0, levels->max - 1);
 }
 
 void fgt_levels_expand_unsampled(struct fgt_levels *levels, uint32_t stack,

@@ -65,6 +65,9 @@ void fgt_levels_done(struct fgt_levels *levels);
 void fgt_levels_expand(struct fgt_levels *levels, uint32_t stack,
 		       uint32_t state);
 
+/* The same without a state. */
+void fgt_levels_expand_bare(struct fgt_levels *levels, uint32_t stack);
+
 /*
  * Replaces the levels by those of a thread in a state between two ticks,
  * without a sample: the stack that it was last seen with in that state, below a
