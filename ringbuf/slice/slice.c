@@ -63,6 +63,17 @@ const char *fgt_slice_string(const struct fgt_ring_slice *slice, uint32_t id)
 	return fgt_strings_get(&slice->strings, id);
 }
 
+uint64_t fgt_slice_leaf_marker(const struct fgt_ring_slice *slice,
+			       uint32_t stack)
+{
+	const struct fgt_frame *leaf;
+
+	if (stack == FGT_NODE_NONE)
+		return 0;
+	leaf = &slice->frames[slice->nodes[stack].frame].frame;
+	return leaf->flags & FGT_FRAME_MARKER ? leaf->address : 0;
+}
+
 uint32_t fgt_slice_find_thread(const struct fgt_ring_slice *slice, int32_t tid)
 {
 	size_t at = FGT_ARRAY_BISECT(i, slice->thread_count,

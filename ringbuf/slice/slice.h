@@ -288,6 +288,10 @@ FGT_DEFINE_AUTO(struct fgt_ring_slice *, fgt_ring_slice_free);
 /* Never NULL; "" for unknown ids. */
 const char *fgt_slice_string(const struct fgt_ring_slice *slice, uint32_t id);
 
+/* The enum fgt_marker that is the leaf of a stack; 0: code, or no stack. */
+uint64_t fgt_slice_leaf_marker(const struct fgt_ring_slice *slice,
+			       uint32_t stack);
+
 /* Index of the first thread with that number, which several in turn may have
  * had; thread_count if there is none. No thread has number 0. */
 uint32_t fgt_slice_find_thread(const struct fgt_ring_slice *slice, int32_t tid);

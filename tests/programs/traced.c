@@ -4,8 +4,9 @@
  * trace's name, and publish contexts, written from the specification alone
  * (OTEP 4719 and 4947).
  *
- * traced LIBRARY WAY; traced-own WAY. Prints "ready PID", works until its input
- * ends. Ways:
+ * traced LIBRARY WAY [MS]; traced-own WAY [MS]. Prints "ready PID", works until
+ * its input ends, then prints "span TID TRACE BEGIN END" for each span that has
+ * ended, CLOCK_MONOTONIC in ns. A span takes 2.5 times MS (400). Ways:
  *   pointer   each span has a record, the variable changes
  *   in-place  a thread has one record, which changes
  *   hostile   records where nothing is mapped, unreadable, not valid, too short
@@ -32,6 +33,7 @@
 #define PAGE	4096
 #define THREADS 3
 #define TRACES	4
+#define SPANS	4096
 
 struct __attribute__((packed, aligned(2))) record {
 	uint8_t trace_id[16], span_id[8];
@@ -47,7 +49,16 @@ struct header {
 	uint64_t payload;
 };
 
+struct ended {
+	int32_t tid;
+	unsigned int trace;
+	uint64_t begin_ns, end_ns;
+};
+
+static struct ended ended[SPANS];
+static atomic_uint ended_count;
 static const char *way;
+static unsigned int part_ms = 400;
 static volatile uint64_t anchor;
 static atomic_uint_least64_t spans;
 
@@ -162,6 +173,27 @@ static void *hostile(unsigned int i)
 	}
 }
 
+/* The context is set all that time. */
+static void note(unsigned int trace, uint64_t begin_ns, uint64_t end_ns)
+{
+	unsigned int i = atomic_fetch_add(&ended_count, 1);
+
+	if (i < SPANS)
+		ended[i] = (struct ended){ gettid(), trace, begin_ns, end_ns };
+}
+
+static void print_spans(void)
+{
+	unsigned int count = atomic_load(&ended_count);
+
+	for (unsigned int i = 0; i < count && i < SPANS; i++)
+		if (ended[i].end_ns)
+			printf("span %d %u %llu %llu\n", ended[i].tid,
+			       ended[i].trace + 1,
+			       (unsigned long long)ended[i].begin_ns,
+			       (unsigned long long)ended[i].end_ns);
+}
+
 static void *work(void *argument)
 {
 	unsigned int thread = (unsigned int)(uintptr_t)argument;
@@ -172,11 +204,14 @@ static void *work(void *argument)
 		unsigned int trace = (i + thread) % TRACES;
 		struct record *record =
 			&records[strcmp(way, "in-place") ? i % 2 : 0];
+		uint64_t begin_ns;
 
 		fill(record, trace);
 		set_context(strcmp(way, "hostile") ? (void *)record
 						   : hostile(i));
-		traces[trace](400 + 70 * thread);
+		begin_ns = now_ns(CLOCK_MONOTONIC);
+		traces[trace](part_ms + part_ms / 6 * thread);
+		note(trace, begin_ns, now_ns(CLOCK_MONOTONIC));
 		if (strcmp(way, "in-place"))
 			set_context(NULL);
 		else
@@ -193,6 +228,8 @@ int main(int argc, char **argv)
 
 	if (argc < 2)
 		return 2;
+	if (argc > 2 && atoi(argv[argc - 1]) > 0)
+		part_ms = (unsigned int)atoi(argv[--argc]);
 	way = argv[argc - 1];
 #ifndef IS_OWN
 	void *library = dlopen(argv[1], RTLD_NOW);
@@ -212,5 +249,6 @@ int main(int argc, char **argv)
 	fflush(stdout);
 	while (read(0, &byte, 1) > 0)
 		;
+	print_spans();
 	return 0;
 }

@@ -201,23 +201,34 @@ static uint32_t mark_ticks(const struct fgt_ring_slice *slice,
 	return count;
 }
 
-/* The pieces of a run in marked ticks. */
+/*
+ * The pieces of a run in marked ticks. *is_sampled: the thread has been, in the
+ * marked ticks up to there without a gap. Until then its last known stack is
+ * what it did before.
+ */
 static int add_pieces(struct fgt_ring_slice *view, uint32_t *capacity,
-		      struct fgt_run run, const bool *marks)
+		      struct fgt_run run, const bool *marks, bool *is_sampled)
 {
 	uint32_t tick = run.first_tick, end = tick + run.tick_count;
+	const uint32_t stack = run.stack;
+	bool is_last_known = fgt_slice_leaf_marker(view, stack) ==
+			     FGT_MARKER_NOT_SAMPLED;
 
 	while (tick < end) {
 		int r;
 
-		while (tick < end && !marks[tick])
+		while (tick < end && !marks[tick]) {
+			*is_sampled = false;
 			tick++;
+		}
 		run.first_tick = tick;
 		while (tick < end && marks[tick])
 			tick++;
 		run.tick_count = tick - run.first_tick;
 		if (!run.tick_count)
 			break;
+		*is_sampled |= !is_last_known;
+		run.stack = *is_sampled ? stack : FGT_NODE_NONE;
 		r = FGT_ARRAY_GROW(view->runs, view->run_count, *capacity);
 		if (r < 0)
 			return r;
@@ -231,7 +242,7 @@ static int choose_runs(const struct fgt_ring_slice *slice,
 		       uint32_t end, struct fgt_ring_slice *view)
 {
 	uint32_t capacity = 0, thread = UINT32_MAX, marked = 0;
-	bool *marks;
+	bool *marks, is_sampled = false;
 	int r = 0;
 
 	view->runs = NULL;
@@ -241,13 +252,16 @@ static int choose_runs(const struct fgt_ring_slice *slice,
 	for (uint32_t i = 0; i < slice->run_count && r == 0; i++) {
 		const struct fgt_run *run = &slice->runs[i];
 
-		if (run->thread != thread)
+		if (run->thread != thread) {
 			marked = mark_ticks(slice, instances, first, end,
 					    slice->threads[run->thread].tid,
 					    marks);
+			is_sampled = false;
+		}
 		thread = run->thread;
 		if (marked)
-			r = add_pieces(view, &capacity, *run, marks);
+			r = add_pieces(view, &capacity, *run, marks,
+				       &is_sampled);
 	}
 	free(marks);
 	return r;

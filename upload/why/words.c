@@ -193,14 +193,10 @@ void fgt_words_add_wait(struct fgt_words *words,
 
 static bool is_in_kernel(const struct fgt_ring_slice *slice, uint32_t stack)
 {
-	const struct fgt_frame *leaf;
+	uint64_t marker = fgt_slice_leaf_marker(slice, stack);
 
-	if (stack == FGT_NODE_NONE)
-		return false;
-	leaf = &slice->frames[slice->nodes[stack].frame].frame;
-	return (leaf->flags & FGT_FRAME_MARKER) &&
-	       (leaf->address == FGT_MARKER_KERNEL ||
-		leaf->address == FGT_MARKER_KERNEL_DENIED);
+	return marker == FGT_MARKER_KERNEL ||
+	       marker == FGT_MARKER_KERNEL_DENIED;
 }
 
 void fgt_words_add_doing(struct fgt_words *words,

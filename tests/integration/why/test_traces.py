@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Samples carry the trace that their thread works for, as the program publishes
-it (OTEP 4947): a program that has a function for each trace.
+it (OTEP 4947): a program that has a function for each trace, and knows when.
 test_traces.py BUILD; with FGT_TESTS_SOAK also libraries by each dialect."""
 import os
 import re
@@ -10,7 +10,9 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from kit.harness import Bench, Checks, read_until  # noqa: E402
+from kit.read_fgt import Slice  # noqa: E402
 
+SHORT_MS = "40"  # spans of 0.1 s
 TRACES = {n: f"fe{n:030x}" for n in (1, 2, 3, 4)}
 checks = Checks()
 ok = checks.ok
@@ -27,29 +29,72 @@ def count(lines):
     return found
 
 
-def check_traces(bench, path, name):
-    """Of all samples in a function of a trace, how many are of that trace."""
-    everything = count(bench.run("convert", path, "-f", "folded", "-o", "-",
-                                 "-q").stdout)
-    total = sum(n for number, n in everything.items() if number)
-    right = wrong = outside = 0
+def check_stacks(bench, path, name):
+    """No trace has a stack of another one."""
+    total = wrong = 0
     for number, trace in TRACES.items():
         found = count(bench.run("convert", path, "--trace-id", trace, "-f",
                                 "folded", "-o", "-", "-q").stdout)
-        right += found.get(number, 0)
-        outside += found.get(0, 0)
+        total += sum(found.values())
         wrong += sum(n for other, n in found.items() if other not in
                      (0, number))
-    print(f"# {name}: {right} of {total} samples in spans have the right "
-          f"trace, {wrong} another one; {outside} around spans", flush=True)
-    ok(f"{name}: there are samples", total > 1000, everything)
-    # A running thread's context is read a moment after its sample.
-    ok(f"{name}: 99.5 % of samples in spans have the right trace",
-       right >= 0.995 * total, (right, total))
-    ok(f"{name}: at most 0.5 % have another one", wrong <= 0.005 * total, wrong)
+    print(f"# {name}: {wrong} of {total} stacks are of another trace",
+          flush=True)
+    ok(f"{name}: at most 0.1 % of stacks are of another trace",
+       wrong <= 0.001 * total, (wrong, total))
+
+
+def at(spans, tick_ns):
+    return next((trace for begin, end, trace in spans
+                 if begin <= tick_ns <= end), 0)
+
+
+def check_times(path, name, truth, least):
+    """truth: {thread: its spans}, as the program knows them."""
+    with open(path, "rb") as file:
+        found = Slice(file.read())
+    numbers = {span: int(found.string(value)[-2:], 16)
+               for span, key, value in found.labels
+               if found.string(key) == b"trace_id"}
+    shown = {}
+    for i, (*_, begin, end, _, tid) in enumerate(found.spans):
+        shown.setdefault(tid, []).append((begin, end or 2 ** 64, numbers[i]))
+    sums = {"right": 0, "none": 0, "wrong": 0}
+    for thread, first, ticks, *_ in found.runs:
+        tid = found.threads[thread][0]
+        for tick in range(first, first + ticks):
+            tick_ns = found.ticks[tick][0]
+            want = at(truth.get(tid, ()), tick_ns)
+            got = at(shown.get(tid, ()), tick_ns)
+            if want:
+                sums["right" if got == want else "wrong" if got else
+                     "none"] += 1
+    total = sum(sums.values())
+    print(f"# {name}: samples in spans, by their time: {sums}", flush=True)
+    ok(f"{name}: there are samples", total > 500, total)
+    ok(f"{name}: {100 * least} % of samples in spans have the right trace",
+       sums["right"] >= least * total, sums)
+    ok(f"{name}: at most 0.05 % have another one",
+       sums["wrong"] <= 0.0005 * total, sums)
+
+
+def read_truth(child):
+    truth = {}
+    for line in child.communicate("", timeout=10)[0].splitlines():
+        word, tid, trace, begin, end = line.split()
+        truth.setdefault(int(tid), []).append(
+            (int(begin), int(end), int(trace)))
+    return truth
+
+
+def check_traces(bench, name, recorded, least=0.999):
+    path, truth = recorded
+    check_times(path, name, truth, least)
+    check_stacks(bench, path, name)
 
 
 def record(bench, socket, name, arguments, preload=None, seconds=6):
+    """The slice, and what the program knows."""
     env = {**os.environ, "LD_PRELOAD": preload} if preload else None
     child = bench.start(arguments, stdin=subprocess.PIPE,
                         stdout=subprocess.PIPE, text=True, env=env)
@@ -59,10 +104,10 @@ def record(bench, socket, name, arguments, preload=None, seconds=6):
     path = bench.path(f"{name}.fgt")
     result = bench.run("--socket", socket, "slice", "-p", pid, "--last",
                        f"{seconds}s", "-q", "-o", path)
-    child.stdin.close()
-    child.wait(10)
     ok(f"{name}: a slice", result.returncode == 0, result.stderr)
-    return path
+    # The last spans of the slice end, too.
+    time.sleep(1.5)
+    return path, read_truth(child)
 
 
 def check_none(bench, path, name):
@@ -87,22 +132,25 @@ def main():
     try:
         _, socket = bench.daemon("traces")
         own, other = bench.program("traced-own"), bench.program("traced")
-        path = record(bench, socket, "own", [own, "pointer"])
-        check_traces(bench, path, "own")
-        check_formats(bench, path)
-        path = record(bench, socket, "gnu2",
-                      [other, library["gnu2"], "in-place"])
-        check_traces(bench, path, "gnu2")
+        recorded = record(bench, socket, "own", [own, "pointer"])
+        check_traces(bench, "own", recorded)
+        check_formats(bench, recorded[0])
+        # A context is read some 0.1 ms after its sample: 0.06 % are expected
+        # to have none.
+        check_traces(bench, "short", record(
+            bench, socket, "short", [own, "in-place", SHORT_MS], seconds=12),
+            0.998)
+        check_traces(bench, "gnu2", record(
+            bench, socket, "gnu2", [other, library["gnu2"], "in-place"]))
         for dialect in library if os.environ.get("FGT_TESTS_SOAK") else ():
-            path = record(bench, socket, f"pointer-{dialect}",
-                          [other, library[dialect], "pointer"])
-            check_traces(bench, path, f"pointer-{dialect}")
-            path = record(bench, socket, f"early-{dialect}",
-                          [other, library[dialect], "pointer"],
-                          preload=library[dialect])
-            check_traces(bench, path, f"early-{dialect}")
+            for name, preload in (("pointer", None),
+                                  ("early", library[dialect])):
+                name = f"{name}-{dialect}"
+                check_traces(bench, name, record(
+                    bench, socket, name, [other, library[dialect], "pointer"],
+                    preload=preload))
         for way in ("hostile", "silent"):
-            path = record(bench, socket, way, [own, way], seconds=2)
+            path, _ = record(bench, socket, way, [own, way], seconds=2)
             check_none(bench, path, way)
     finally:
         bench.close()

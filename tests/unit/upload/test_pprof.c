@@ -228,25 +228,26 @@ static void hostile_times_stay_in_range(void **state)
 
 #define TRACE "0123456789abcdef0123456789abcdef"
 
+/* Of ticks 1 to 4 of a thread. */
+static const struct fgt_thread_run traced_run = { .tid = 4242,
+						  .from_ns = FIXTURE_START_NS };
+static const struct fgt_transaction_facts traced_facts = {
+	.name = "GET /",
+	.trace_id = TRACE,
+	.span_id = "00000000000000ab",
+	.begin_ns = FIXTURE_START_NS + FIXTURE_PERIOD_NS,
+	.end_ns = FIXTURE_START_NS + 4 * FIXTURE_PERIOD_NS,
+	.thread_runs = &traced_run,
+	.thread_run_count = 1,
+	.all_threads = 1,
+};
+static const struct fgt_format_options traced_options = {
+	.state_frames = FGT_STATE_FRAMES_NO, .facts = &traced_facts
+};
+
 /* Grafana Pyroscope finds the profile of a span by these. */
 static void samples_of_a_transaction_have_its_ids(void **state)
 {
-	static const struct fgt_thread_run run = {
-		.tid = 4242, .from_ns = FIXTURE_START_NS
-	};
-	static const struct fgt_transaction_facts facts = {
-		.name = "GET /",
-		.trace_id = TRACE,
-		.span_id = "00000000000000ab",
-		.begin_ns = FIXTURE_START_NS + FIXTURE_PERIOD_NS,
-		.end_ns = FIXTURE_START_NS + 4 * FIXTURE_PERIOD_NS,
-		.thread_runs = &run,
-		.thread_run_count = 1,
-		.all_threads = 1,
-	};
-	const struct fgt_format_options options = {
-		.state_frames = FGT_STATE_FRAMES_NO, .facts = &facts
-	};
 	struct fgt_ring_slice *slice = fixture_new(10);
 	struct fixture_buffer text;
 
@@ -254,8 +255,7 @@ static void samples_of_a_transaction_have_its_ids(void **state)
 	for (int32_t tid = 4242; tid < 4244; tid++)
 		fixture_run(slice, fixture_thread(slice, tid, "main"), 0, 10,
 			    fixture_stack(slice, "main"), FGT_STATE_RUNNING);
-	text = pprof_text_with(slice, &options);
-	/* Ticks 1 to 4 of the first thread are within. */
+	text = pprof_text_with(slice, &traced_options);
 	assert_non_null(strstr(text.bytes, "\n2:{1:[1] 2:[6 60000000] 3:{1:9 "
 					   "2:8} 3:{1:10 3:4242} 3:{1:12 "
 					   "2:11}}\n"));
@@ -266,6 +266,27 @@ static void samples_of_a_transaction_have_its_ids(void **state)
 	assert_non_null(strstr(text.bytes, "\n2:{1:[1] 2:[10 100000000] "));
 	assert_has(&text, "6:\"" TRACE "\"\n6:\"trace_id\"\n"
 			  "6:\"00000000000000ab\"\n6:\"span_id\"");
+	fixture_buffer_done(&text);
+	fgt_ring_slice_free(slice);
+}
+
+/* It was last sampled before its work for the trace began, then within. */
+static void last_known_stack_from_before_a_trace_has_no_id(void **state)
+{
+	struct fgt_ring_slice *slice = fixture_new(10);
+	uint32_t thread = fixture_thread(slice, 4242, "main");
+	uint32_t stack = fixture_stack(slice, "main");
+	uint32_t last_known = fixture_stack(slice, "main;#3");
+	struct fixture_buffer text;
+
+	(void)state;
+	fixture_run(slice, thread, 0, 1, stack, FGT_STATE_RUNNING);
+	fixture_run(slice, thread, 1, 2, last_known, FGT_STATE_RUNNING);
+	fixture_run(slice, thread, 3, 1, stack, FGT_STATE_RUNNING);
+	fixture_run(slice, thread, 4, 6, last_known, FGT_STATE_RUNNING);
+	text = pprof_text_with(slice, &traced_options);
+	assert_int_equal(fixture_count(text.bytes, "3:{1:14 2:13}"), 2);
+	assert_int_equal(fixture_count(text.bytes, "2:[1 10000000] 3:"), 3);
 	fixture_buffer_done(&text);
 	fgt_ring_slice_free(slice);
 }
@@ -336,6 +357,8 @@ int main(void)
 		cmocka_unit_test(mappings_have_flags_for_complete_names),
 		cmocka_unit_test(hostile_times_stay_in_range),
 		cmocka_unit_test(samples_of_a_transaction_have_its_ids),
+		cmocka_unit_test(
+			last_known_stack_from_before_a_trace_has_no_id),
 		cmocka_unit_test(threads_that_look_alike_share_samples),
 		cmocka_unit_test(
 			blocked_samples_are_labelled_by_lock_and_holder),

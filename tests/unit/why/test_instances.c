@@ -82,6 +82,39 @@ static void part_has_the_ticks_of_its_instances(void **state)
 	fgt_instances_done(&instances);
 }
 
+/* One span, from tick 10 on: what the thread was last sampled in before it. */
+static void part_has_no_stack_from_before_it(void **state)
+{
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *slice = fixture_new(TICKS), *part = NULL;
+	uint32_t task = fixture_task(slice, 0, "shop", 0, 0, 0), main_thread;
+	struct fgt_instances instances;
+	struct fgt_why why;
+
+	(void)state;
+	fixture_span(slice, task, 0, "checkout", 100, 200);
+	main_thread = fixture_thread(slice, slice->spans[0].tid, "main");
+	fixture_run(slice, main_thread, 0, 8,
+		    fixture_stack(slice, "main;other"), FGT_STATE_RUNNING);
+	fixture_run(slice, main_thread, 8, 4,
+		    fixture_stack(slice, "main;other;#3"), FGT_STATE_RUNNABLE);
+	fixture_run(slice, main_thread, 12, 2,
+		    fixture_stack(slice, "main;work"), FGT_STATE_RUNNING);
+	fixture_run(slice, main_thread, 14, 10,
+		    fixture_stack(slice, "main;work;#3"), FGT_STATE_RUNNABLE);
+	assert_int_equal(
+		fgt_instances_find(slice, "checkout", NULL, &instances, &why),
+		0);
+	assert_int_equal(fgt_instances_cut(slice, &instances, 0, 1, &part), 0);
+	assert_int_equal(part->run_count, 3);
+	assert_int_equal(part->runs[0].tick_count, 2);
+	assert_int_equal(part->runs[0].stack, FGT_NODE_NONE);
+	assert_int_not_equal(part->runs[1].stack, FGT_NODE_NONE);
+	assert_int_equal(part->runs[2].tick_count, 7);
+	assert_int_not_equal(part->runs[2].stack, FGT_NODE_NONE);
+	fgt_instances_done(&instances);
+}
+
 static void missing_span_is_explained(void **state)
 {
 	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = make();
@@ -148,6 +181,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(longest_comes_first),
 		cmocka_unit_test(part_has_the_ticks_of_its_instances),
+		cmocka_unit_test(part_has_no_stack_from_before_it),
 		cmocka_unit_test(missing_span_is_explained),
 		cmocka_unit_test(quantile_does_not_lose_one_to_rounding),
 		cmocka_unit_test(spans_inherit_their_trace),

@@ -77,6 +77,17 @@ static int add_ticks(struct fgt_thread_samples *samples,
 	return 0;
 }
 
+/* A last known stack that is what the thread did before it worked for a span
+ * is not shown as that span's: then 0. */
+static uint32_t choose_link(struct fgt_thread_samples *samples,
+			    const struct fgt_run *run, uint32_t link)
+{
+	if (fgt_slice_leaf_marker(samples->slice, run->stack) !=
+	    FGT_MARKER_NOT_SAMPLED)
+		samples->sampled_link = link;
+	return samples->sampled_link == link ? link : 0;
+}
+
 static int add_run(struct fgt_thread_samples *samples,
 		   const struct fgt_run *run)
 {
@@ -89,6 +100,7 @@ static int add_run(struct fgt_thread_samples *samples,
 						   run_end, &end);
 		struct fgt_sample *sample;
 
+		link = choose_link(samples, run, link);
 		r = find_sample(samples, run, link, &sample);
 		if (r)
 			break;
@@ -108,6 +120,7 @@ int fgt_thread_samples_next(struct fgt_thread_samples *samples)
 
 	fgt_id_map_done(&samples->ids);
 	samples->tick_count = 0;
+	samples->sampled_link = 0;
 	if (samples->next_run == slice->run_count)
 		return 0;
 	samples->thread = slice->runs[samples->next_run].thread;

@@ -38,6 +38,7 @@ struct fgt_thread_samples {
 	uint32_t next_run; /* 0: starts over */
 	/* The present thread: */
 	uint32_t thread; /* index into threads */
+	uint32_t sampled_link; /* that it had when it was last sampled */
 	struct fgt_id_map ids; /* (stack, link, state) → sample */
 	struct fgt_sample *items; /* [ids.count] */
 	struct fgt_sample_ticks *ticks;
