@@ -27,6 +27,25 @@ VERBS = ("daemon", "attach", "detach", "slice", "record", "convert", "status",
 KEY = "0123456789abcdef0123456789abcdef"  # the canary of every DSN here
 
 
+def test_synopses(bench):
+    """Help and man page show each option that a verb takes."""
+    everywhere = {"json", "json-to", "socket", "help"}
+    with open(os.path.join(ROOT, "etc", "man", "fgtrace-agent.1")) as file:
+        man = file.read().replace("\\-", "-")
+    for verb in ("stacks", "diff", "why"):
+        text = bench.run(verb, "--help").stdout
+        synopsis = text.splitlines()[0]
+        page = man.split(f".B fgtrace-agent {verb}\n")[1].split(".br\n")[0]
+        for short, name in re.findall(r"^  (?:(-\w), |    )--([\w-]+)", text,
+                                      re.M):
+            words = re.compile(f"{short}\\b|--{name}(?![\\w-])" if short else
+                               f"--{name}(?![\\w-])")
+            if name not in everywhere:
+                ok(f"{verb}: help and man page have --{name}",
+                   words.search(synopsis) and words.search(page),
+                   (synopsis, page))
+
+
 def test_help(bench):
     result = bench.run("--help")
     ok("help lists every verb", result.returncode == 0 and
@@ -334,6 +353,7 @@ def test_upload(bench, agent_socket):
 
 
 def run(bench):
+    test_synopses(bench)
     test_help(bench)
     test_documents(bench)
     test_service(bench)

@@ -368,8 +368,9 @@ static int run(const struct fgt_arguments *arguments)
 const struct fgt_verb fgt_verb_diff = {
 	.name = "diff",
 	.synopsis = "BEFORE.fgt AFTER.fgt | [--from T --to T | --last D] "
-		    "--against-from T [--against-to T] | --span NAME "
-		    "--slower-than D|pN [-p PID | -n NAME | "
+		    "--against-from T [--against-to T] | "
+		    "--span NAME | --trace-id ID --slower-than D|pN "
+		    "[--against D|pN] [-p PID [--children] | -n NAME | --all | "
 		    "FILE.fgt] [--top N] [-f text|md|json]",
 	.summary = "what threads did more, and less, than before",
 	.options = options,

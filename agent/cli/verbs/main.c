@@ -118,7 +118,8 @@ static void print_help(void)
 	      "First steps:\n"
 	      "  fgtrace-agent daemon &\n"
 	      "  fgtrace-agent attach redis-server\n"
-	      "  fgtrace-agent slice --last 10s -o slow.trace.json\n\n"
+	      "  fgtrace-agent slice --last 10s -o slow.trace.json\n"
+	      "  fgtrace-agent why --last 2s\n\n"
 	      "Every flag has an environment variable: --state-frames is "
 	      "FGTRACE_STATE_FRAMES.\nflag > environment > configuration file "
 	      "> default.\n",

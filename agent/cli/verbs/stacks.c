@@ -232,7 +232,9 @@ static int run(const struct fgt_arguments *arguments)
 
 const struct fgt_verb fgt_verb_stacks = {
 	.name = "stacks",
-	.synopsis = "-p PID | -n NAME | FILE.fgt [--at T] [--tid TID] "
+	.synopsis = "-p PID [--children] | -n NAME | --all | FILE.fgt [--at T] "
+		    "[--tid TID | --thread PATTERN] [--state PATTERN] "
+		    "[--function PATTERN] [--running] [--no-idle] "
 		    "[-f text|md|json]",
 	.summary = "every thread's stack, and what it waits for, now or then",
 	.options = options,

@@ -20,7 +20,9 @@
 
 static const struct fgt_option options[] = {
 	FGT_RANGE_OPTIONS,
-	{ "last", 0, "D", "the last 500ms, 2s (default: 1s)", "from to span " },
+	{ "last", 0, "D",
+	  "the last 500ms, 2s (default: 1s, so that the rest is longer)",
+	  "from to span " },
 	FGT_FETCH_TARGET_OPTIONS,
 	{ "tid", 0, "TID",
 	  "this thread (default: the one whose behaviour differs most)",
@@ -235,7 +237,8 @@ static int run(const struct fgt_arguments *arguments)
 const struct fgt_verb fgt_verb_why = {
 	.name = "why",
 	.synopsis =
-		"[--from T --to T | --last D] [-p PID | -n NAME | FILE.fgt] "
+		"[--from T --to T | --last D] "
+		"[-p PID [--children] | -n NAME | --all | FILE.fgt] "
 		"[--tid TID | --thread PATTERN | --span NAME | --transaction ID] "
 		"[-f text|md|json]",
 	.summary = "what was different in a past time, and what caused it",
@@ -250,6 +253,7 @@ const struct fgt_verb fgt_verb_why = {
 		"  fgtrace-agent why --from -12s --to -11.2s -n redis-server\n"
 		"  fgtrace-agent why --from 14:03:07 --to 14:03:08.5 -p 1234 "
 		"--tid 1240\n"
+		"  fgtrace-agent why --last 2s\n"
 		"  fgtrace-agent why --span checkout -n shop\n"
 		"  fgtrace-agent why slow.fgt --from -3s --to -2s -f md\n",
 };
