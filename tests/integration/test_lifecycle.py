@@ -14,6 +14,9 @@ import time
 from kit.harness import Bench, Checks, Samples, as_user, read_until
 
 
+CROWD = 3000
+
+
 class Daemon:
     """A daemon and its command line."""
 
@@ -51,6 +54,24 @@ def start(bench, *arguments):
 def process_state(pid):
     with open(f"/proc/{pid}/stat") as file:
         return file.read().rsplit(")", 1)[1].split()[0]
+
+
+def check_kill_of_many_threads(bench, checks, daemon):
+    """Threads that were sampled for seconds are not brief ones when the
+    kernel is done with them after the tick that found them ended."""
+    child = bench.start([bench.program("crowd"), "0", str(CROWD), "5", "60"],
+                        stdout=subprocess.PIPE, text=True)
+    pid = str(int(child.stdout.readline().split()[1]))
+    daemon.call("attach", pid)
+    time.sleep(2)
+    child.kill()
+    child.wait()
+    time.sleep(0.5)
+    result = daemon.call("slice", "-p", pid, "--last", "2s", "--json")
+    counted = json.loads(result.stdout)["brief_threads"] \
+        if result.returncode == 0 else result.stderr
+    checks.ok(f"{CROWD} threads that are killed were not brief ones",
+              counted == 0, counted)
 
 
 def check_fork_and_exec(bench, checks, daemon):
@@ -226,6 +247,7 @@ def main():
     bench, checks = Bench(sys.argv[1]), Checks()
     try:
         daemon = Daemon(bench, "root")
+        check_kill_of_many_threads(bench, checks, daemon)
         check_fork_and_exec(bench, checks, daemon)
         check_stop(bench, checks, daemon)
         check_death(bench, checks, daemon)

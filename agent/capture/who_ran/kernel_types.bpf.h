@@ -26,6 +26,7 @@ struct task_struct {
 	struct sched_entity se;
 	const struct cred *cred;
 	void *stack;
+	unsigned long long start_time; /* CLOCK_MONOTONIC, ns */
 } __attribute__((preserve_access_index));
 
 #if defined(__TARGET_ARCH_x86)

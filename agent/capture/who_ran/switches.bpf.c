@@ -16,6 +16,8 @@
 
 /* Of a thread in the kernel: no kernel has larger ones. */
 #define STACK_BYTES_MAX 65536u
+/* Longer than it takes a tick to find a new thread. */
+#define BRIEF_MAX_NS	1000000000ull
 #define PF_KTHREAD	0x00200000u /* include/linux/sched.h */
 
 /* enum fgt_wake_context */
@@ -248,13 +250,15 @@ static __always_inline void write_on(struct fgt_switch_slot *slot,
 	slot->is_on = 1;
 }
 
-/* A thread without a slot leaves its last CPU. */
+/* A thread without a slot leaves its last CPU. One that is older had a slot: a
+ * tick found that it had ended before the kernel was done with it. */
 static __always_inline void note_brief(struct task_struct *task)
 {
 	int tgid = task->tgid;
 	struct fgt_switch_brief *brief;
 
-	if (!is_wanted((unsigned int)tgid))
+	if (!is_wanted((unsigned int)tgid) ||
+	    bpf_ktime_get_ns() - task->start_time > BRIEF_MAX_NS)
 		return;
 	brief = bpf_map_lookup_elem(&brief_of_tgid, &tgid);
 	if (!brief)
