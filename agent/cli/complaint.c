@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ringbuf/base/utf8.h"
+
 #define LINE_MAX_BYTES 2048
 
 static void print_line(const char *verb, const char *format, va_list arguments)
@@ -18,19 +20,21 @@ static void print_line(const char *verb, const char *format, va_list arguments)
 
 static void print_line(const char *verb, const char *format, va_list arguments)
 {
-	char line[LINE_MAX_BYTES];
+	char line[LINE_MAX_BYTES], *end;
 
 	vsnprintf(line, sizeof(line), format, arguments);
+	end = line + strlen(line);
 	/* Names from processes and files must not forge lines. */
-	for (char *c = line; *c; c++) {
-		bool is_c1 = (unsigned char)*c == 0xc2 &&
-			     (unsigned char)c[1] >= 0x80 &&
+	for (char *c = line; c < end;) {
+		size_t len = fgt_utf8_len(c, (size_t)(end - c));
+		bool is_c1 = len == 2 && (unsigned char)*c == 0xc2 &&
 			     (unsigned char)c[1] < 0xa0;
 
-		if ((unsigned char)*c < 0x20 || *c == 0x7f || is_c1)
+		if (!len || (unsigned char)*c < 0x20 || *c == 0x7f)
 			*c = '?';
 		if (is_c1)
-			*++c = '?';
+			c[0] = c[1] = '?';
+		c += len ? len : 1;
 	}
 	fprintf(stderr, "fgtrace-agent: %s%s%s\n", verb ? verb : "",
 		verb ? ": " : "", line);

@@ -188,6 +188,10 @@ def test_usage(bench):
         expect_error(bench, name, 2, part, *arguments)
     expect_error(bench, "record has no --upload", 2, "unknown flag", "record",
                  "--upload")
+    odd = subprocess.run([bench.agent, "convert", b"/none/\xff\x1b\xc2\x9b\xc3\xa9"],
+                         capture_output=True).stderr
+    ok("no byte of a name controls the terminal, or is not UTF-8",
+       "/none/????é" in odd.decode(errors="surrogateescape"), odd)
     environment = dict(os.environ, FGTRACE_FORMAT="nonsense")
     expect_error(bench, "bad environment", 2, "nonsense", "slice",
                  env=environment)

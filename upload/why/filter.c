@@ -175,22 +175,41 @@ static int choose_runs(const struct fgt_filter *filter,
 
 /* ---- The slice ------------------------------------------------------------- */
 
+static uint32_t name_of(const struct fgt_ring_slice *slice, bool of_threads,
+			uint32_t index)
+{
+	return of_threads ? slice->threads[index].name
+			  : slice->states[index].name;
+}
+
+static bool is_first(const struct fgt_ring_slice *slice, bool of_threads,
+		     uint32_t index)
+{
+	uint32_t before = 0;
+
+	while (name_of(slice, of_threads, before) !=
+	       name_of(slice, of_threads, index))
+		before++;
+	return before == index;
+}
+
 /* Which threads, or states, there are. */
 static int explain_names(const struct fgt_ring_slice *slice, bool of_threads,
 			 struct fgt_why *why)
 {
 	uint32_t count = of_threads ? slice->thread_count : slice->state_count;
 	struct fgt_words words = { .len = 0 };
+	uint32_t named = 0;
 
-	for (uint32_t i = 0; i < count && i < NAMED_MAX; i++) {
-		uint32_t name = of_threads ? slice->threads[i].name
-					   : slice->states[i].name;
-
-		fgt_words_add(&words, "%s%s", i ? ", " : "",
-			      fgt_slice_string(slice, name));
+	for (uint32_t i = 0; i < count; i++) {
+		if (!is_first(slice, of_threads, i) || named++ >= NAMED_MAX)
+			continue;
+		fgt_words_add(
+			&words, "%s%s", named > 1 ? ", " : "",
+			fgt_slice_string(slice, name_of(slice, of_threads, i)));
 	}
-	if (count > NAMED_MAX)
-		fgt_words_add(&words, " and %u more", count - NAMED_MAX);
+	if (named > NAMED_MAX)
+		fgt_words_add(&words, " and %u more", named - NAMED_MAX);
 	return fgt_why_set(why, -ENODATA,
 			   "no sample passes the filter: %s are %.300s",
 			   of_threads ? "threads" : "states", words.text);

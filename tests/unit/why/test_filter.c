@@ -94,6 +94,12 @@ static void empty_part_is_explained(void **state)
 				 slice, &part, &why),
 		-ENODATA);
 	assert_non_null(strstr(why.text, "worker-1, worker-2, idle"));
+	slice->threads[1].name = slice->threads[0].name; /* each name once */
+	assert_int_equal(
+		fgt_filter_apply(&(struct fgt_filter){ .thread = "other" },
+				 slice, &part, &why),
+		-ENODATA);
+	assert_non_null(strstr(why.text, "are worker-1, idle"));
 	assert_int_equal(
 		fgt_filter_apply(&(struct fgt_filter){ .state = "read" }, slice,
 				 &part, &why),
