@@ -17,8 +17,8 @@
 /* Of a thread in the kernel: no kernel has larger ones. */
 #define STACK_BYTES_MAX 65536u
 /* Longer than it takes a tick to find a new thread. */
-#define BRIEF_MAX_NS	1000000000ull
-#define PF_KTHREAD	0x00200000u /* include/linux/sched.h */
+#define BRIEF_MAX_NS 1000000000ull
+#define PF_KTHREAD   0x00200000u /* include/linux/sched.h */
 
 /* enum fgt_wake_context */
 #define FGT_SWITCH_TASK	     0u
