@@ -26,6 +26,7 @@ struct fgt_web_live {
 	atomic_ullong *reason; /* of its end */
 	struct fgt_memory_sink events; /* ready to be sent */
 	size_t sent; /* of them */
+	uint64_t ready_ns; /* since when they are */
 	unsigned int silent; /* slices without ticks, in a row */
 	bool has_ended;
 	enum fgt_web_framing framing;
@@ -186,6 +187,7 @@ int fgt_web_live_open(const struct fgt_web_source *source,
 	if (r < 0)
 		return r;
 	live->reason = &counters->gone;
+	live->ready_ns = fgt_clock_ns(CLOCK_MONOTONIC);
 	*ret_live = FGT_TAKE(live);
 	return 0;
 }
@@ -211,6 +213,13 @@ static int put_nothing(struct fgt_web_live *live)
 			      fgt_ws_head(FGT_WS_PING, 0, head));
 }
 
+/* In one slice there may be events for hours of a slow client. */
+static bool is_too_slow(const struct fgt_web_live *live)
+{
+	return fgt_clock_ns(CLOCK_MONOTONIC) - live->ready_ns >
+	       FGT_TAIL_BEHIND_MS * MS_NS;
+}
+
 static int fill(struct fgt_web_live *live)
 {
 	int r = 0;
@@ -223,6 +232,7 @@ static int fill(struct fgt_web_live *live)
 		if (r == 0 && live->events.len_bytes == 0)
 			r = put_nothing(live);
 	}
+	live->ready_ns = fgt_clock_ns(CLOCK_MONOTONIC);
 	return r;
 }
 
@@ -233,6 +243,10 @@ ssize_t fgt_web_live_read(struct fgt_web_live *live, void *bytes, size_t size)
 
 	if (left == 0 && live->has_ended)
 		return 0;
+	if (left > 0 && is_too_slow(live)) {
+		fgt_web_live_note_slow(live);
+		return -ETIMEDOUT;
+	}
 	if (left == 0) {
 		r = fill(live);
 		if (r < 0)

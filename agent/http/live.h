@@ -24,7 +24,7 @@
 struct fgt_web_live_counters {
 	atomic_uint active;
 	atomic_ullong ended; /* the target has */
-	atomic_ullong gone; /* the client closed, or took nothing for 30 s */
+	atomic_ullong gone; /* the client closed */
 	atomic_ullong slow; /* the client was too far behind */
 	atomic_ullong failed; /* no slice could be had */
 	atomic_ullong refused; /* too many at once */
@@ -48,7 +48,8 @@ int fgt_web_live_open(const struct fgt_web_source *source,
 		      struct fgt_web_live **ret_live, struct fgt_why *why);
 
 /* Waits for events. How many bytes; 0: the stream has ended; -ECANCELED: the
- * client has gone. */
+ * client has gone; -ETIMEDOUT: it takes those of one slice for too long, and is
+ * counted as slow. */
 ssize_t fgt_web_live_read(struct fgt_web_live *live, void *bytes, size_t size);
 
 /* What was read ends with a whole event. */

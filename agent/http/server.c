@@ -21,6 +21,7 @@
 #define CONNECTION_MEMORY ((size_t)16 << 10) /* of its header, too */
 #define STACK_BYTES	  ((size_t)512 << 10)
 #define BLOCK_BYTES	  ((size_t)32 << 10) /* of a stream */
+#define EVENTS_S	  10 /* to take a block of events, 16 KiB at most */
 
 struct fgt_web_server {
 	struct MHD_Daemon *daemon;
@@ -34,7 +35,9 @@ struct request {
 	bool is_too_long;
 	bool has_headers; /* the first call is over */
 	bool has_place; /* it counts among the slices under way */
-	struct fgt_web_live *live; /* of a websocket, until it is completed */
+	struct fgt_web_live *live; /* until it is completed */
+	struct fgt_web_server *server;
+	struct fgt_web_connection *place; /* NULL: there was none */
 	char target[FGT_WEB_TARGET_MAX + 1];
 };
 
@@ -69,31 +72,34 @@ static void close_stream(void *context)
 	fgt_web_stream_close(context);
 }
 
+/* As websockets have it: a limit for each block, none while events are waited
+ * for. */
 static ssize_t read_live(void *context, uint64_t at, char *bytes, size_t size)
 {
-	ssize_t n = fgt_web_live_read(context, bytes, size);
+	struct request *request = context;
+	struct fgt_web_connections *all = &request->server->connections;
+	ssize_t n;
 
 	(void)at;
+	fgt_web_connections_limit(all, request->place, 0);
+	n = fgt_web_live_read(request->live, bytes, size);
+	fgt_web_connections_limit(all, request->place, EVENTS_S);
 	return n > 0 ? n
 	       : n   ? MHD_CONTENT_READER_END_WITH_ERROR
 		     : MHD_CONTENT_READER_END_OF_STREAM;
 }
 
-static void close_live(void *context)
-{
-	fgt_web_live_close(context);
-}
-
-static struct MHD_Response *new_response(struct fgt_web_answer *answer)
+static struct MHD_Response *new_response(struct request *request,
+					 struct fgt_web_answer *answer)
 {
 	if (answer->stream)
 		return MHD_create_response_from_callback(
 			MHD_SIZE_UNKNOWN, BLOCK_BYTES, read_stream,
 			FGT_TAKE(answer->stream), close_stream);
-	if (answer->live)
-		return MHD_create_response_from_callback(
-			MHD_SIZE_UNKNOWN, BLOCK_BYTES, read_live,
-			FGT_TAKE(answer->live), close_live);
+	if (request->live)
+		return MHD_create_response_from_callback(MHD_SIZE_UNKNOWN,
+							 BLOCK_BYTES, read_live,
+							 request, NULL);
 	return MHD_create_response_from_buffer(answer->body.len_bytes,
 					       answer->body.bytes,
 					       MHD_RESPMEM_MUST_COPY);
@@ -150,14 +156,14 @@ static enum MHD_Result send_answer(struct MHD_Connection *connection,
 	struct MHD_Response *response;
 	enum MHD_Result result;
 
-	if (answer->live && answer->websocket[0]) {
-		request->live = FGT_TAKE(answer->live);
+	request->live = FGT_TAKE(answer->live);
+	if (request->live && answer->websocket[0]) {
 		response = MHD_create_response_for_upgrade(upgraded,
 							   request->live);
 		answer->status = MHD_HTTP_SWITCHING_PROTOCOLS;
 	} else {
 		answer->websocket[0] = '\0';
-		response = new_response(answer);
+		response = new_response(request, answer);
 	}
 
 	if (!response)
@@ -330,15 +336,15 @@ static enum MHD_Result answer_request(struct fgt_web_server *server,
 	struct fgt_web_answer answer;
 	enum MHD_Result result;
 
+	request->server = server;
+	request->place = place;
 	fgt_web_answer_init(&answer);
-	if (place)
-		fgt_web_connections_limit(&server->connections, place, 0);
+	fgt_web_connections_limit(&server->connections, place, 0);
 	route = choose(server, headers, request, &call, &query, &answer);
 	if (route)
 		run_route(server, route, &call, request, &answer);
-	if (place)
-		fgt_web_connections_limit(&server->connections, place,
-					  answer.live ? 0 : FGT_WEB_ANSWER_S);
+	fgt_web_connections_limit(&server->connections, place,
+				  answer.live ? 0 : FGT_WEB_ANSWER_S);
 	restart_idle_time(connection);
 	result = send_answer(connection, request, &answer);
 	fgt_web_answer_done(&answer);
@@ -400,6 +406,9 @@ static void complete(void *context, struct MHD_Connection *connection,
 	(void)code;
 	if (request && request->has_place)
 		atomic_fetch_sub(&server->site.slices, 1);
+	if (request && request->live &&
+	    fgt_web_connections_is_late(&server->connections, request->place))
+		fgt_web_live_note_slow(request->live);
 	if (request)
 		fgt_web_live_close(request->live);
 	free(request);

@@ -21,19 +21,17 @@ static uint64_t due_in(unsigned int seconds)
 void fgt_web_connections_init(struct fgt_web_connections *connections)
 {
 	pthread_mutex_init(&connections->lock, NULL);
-	connections->late = 0;
 	for (size_t i = 0; i < FGT_WEB_PLACES_MAX; i++)
 		connections->all[i].fd = -1;
 }
 
-static void shut_down(struct fgt_web_connections *connections,
-		      struct fgt_web_connection *one)
+static void shut_down(struct fgt_web_connection *one)
 {
 	/* The lock keeps it from being closed meanwhile. */
 	shutdown(one->fd, SHUT_RDWR);
 	one->due_ns = UINT64_MAX;
 	one->is_waiting = false;
-	connections->late++;
+	one->is_late = true;
 }
 
 static void make_room(struct fgt_web_connections *connections)
@@ -51,7 +49,7 @@ static void make_room(struct fgt_web_connections *connections)
 			oldest = one;
 	}
 	if (waiting >= FGT_WEB_WAITING_MAX)
-		shut_down(connections, oldest);
+		shut_down(oldest);
 }
 
 struct fgt_web_connection *
@@ -68,6 +66,7 @@ fgt_web_connections_add(struct fgt_web_connections *connections, int fd)
 		found->fd = fd;
 		found->due_ns = due_in(FGT_WEB_HEADER_S);
 		found->is_waiting = true;
+		found->is_late = false;
 	}
 	pthread_mutex_unlock(&connections->lock);
 	return found;
@@ -77,10 +76,23 @@ void fgt_web_connections_limit(struct fgt_web_connections *connections,
 			       struct fgt_web_connection *connection,
 			       unsigned int seconds)
 {
+	if (!connection)
+		return;
 	pthread_mutex_lock(&connections->lock);
 	connection->due_ns = due_in(seconds);
 	connection->is_waiting = false;
 	pthread_mutex_unlock(&connections->lock);
+}
+
+bool fgt_web_connections_is_late(struct fgt_web_connections *connections,
+				 const struct fgt_web_connection *connection)
+{
+	bool is_late;
+
+	pthread_mutex_lock(&connections->lock);
+	is_late = connection && connection->is_late;
+	pthread_mutex_unlock(&connections->lock);
+	return is_late;
 }
 
 void fgt_web_connections_drop(struct fgt_web_connections *connections,
@@ -101,7 +113,7 @@ void fgt_web_connections_tend(struct fgt_web_connections *connections)
 		struct fgt_web_connection *one = &connections->all[i];
 
 		if (one->fd >= 0 && one->due_ns <= now_ns)
-			shut_down(connections, one);
+			shut_down(one);
 	}
 	pthread_mutex_unlock(&connections->lock);
 }

@@ -25,12 +25,12 @@ struct fgt_web_connection {
 	int fd; /* borrowed; -1: the place is free */
 	uint64_t due_ns; /* CLOCK_MONOTONIC; UINT64_MAX: no limit now */
 	bool is_waiting; /* its header is not complete */
+	bool is_late; /* it was shut down */
 };
 
 struct fgt_web_connections {
 	pthread_mutex_t lock; /* of all; nests inside none */
 	struct fgt_web_connection all[FGT_WEB_PLACES_MAX];
-	uint64_t late; /* shut down */
 };
 
 void fgt_web_connections_init(struct fgt_web_connections *connections);
@@ -42,10 +42,15 @@ void fgt_web_connections_init(struct fgt_web_connections *connections);
 struct fgt_web_connection *
 fgt_web_connections_add(struct fgt_web_connections *connections, int fd);
 
-/* Its header is complete. seconds 0: no limit, until the next call. */
+/* Its header is complete. seconds 0: no limit, until the next call. connection
+ * may be NULL. */
 void fgt_web_connections_limit(struct fgt_web_connections *connections,
 			       struct fgt_web_connection *connection,
 			       unsigned int seconds);
+
+/* Was it shut down? connection may be NULL. */
+bool fgt_web_connections_is_late(struct fgt_web_connections *connections,
+				 const struct fgt_web_connection *connection);
 
 /* Before its socket is closed. connection may be NULL. */
 void fgt_web_connections_drop(struct fgt_web_connections *connections,
