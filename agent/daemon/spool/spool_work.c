@@ -101,17 +101,22 @@ static int add_piece(struct fgt_spool_work *work, struct fgt_payload *payload)
 	return 0;
 }
 
-/* All or none: the entries that are there are sent again with the rest. */
+/* All or none: the entries that are there are sent again with the rest. Those
+ * that went for them stay noted. */
 static void take_back(struct fgt_spool_work *work)
 {
+	size_t count = 0;
+
 	for (size_t i = 0; i < work->event_count; i++) {
 		const struct fgt_spool_event *event = &work->events[i];
 
-		if (!event->is_gone)
+		if (event->is_gone)
+			work->events[count++] = *event;
+		else
 			(void)fgt_spool_remove(work->store->spool,
 					       &event->entry.id);
 	}
-	work->event_count = 0;
+	work->event_count = count;
 }
 
 static int add(struct fgt_spool_work *work)

@@ -93,6 +93,74 @@ static void call_that_fails_loses_nothing(void **state)
 	fgt_spool_close(spool);
 }
 
+/* Its payload fails when all of it is there but the end. */
+static int write_and_fail(void *context, const struct fgt_sink *sink)
+{
+	static const uint8_t bytes[3500];
+	int r = fgt_sink_write(sink, bytes, sizeof(bytes));
+
+	return r < 0 ? r : *(int *)context;
+}
+
+static void entry_that_cannot_be_written_costs_no_other(void **state)
+{
+	struct fgt_spool_options options = kit_options();
+	int error = -EIO;
+	const struct fgt_spool_payload payload = {
+		.head = "head",
+		.head_len = 4,
+		.write = write_and_fail,
+		.context = &error,
+	};
+	struct fgt_spool *spool;
+	struct fgt_spool_id id;
+
+	(void)state;
+	options.max_bytes = 4000;
+	spool = kit_open_with(&options, KIT_NOW_NS);
+	kit_add_number(spool, 1, 3000);
+	assert_int_equal(fgt_spool_add(spool, &payload, KIT_NOW_NS, &id), -EIO);
+	assert_int_equal(kit_count(spool), 1);
+	error = 0;
+	assert_int_equal(fgt_spool_add(spool, &payload, KIT_NOW_NS, &id), 0);
+	assert_int_equal(kit_count(spool), 1);
+	assert_int_equal(kit_dropped[FGT_SPOOL_FULL], 1);
+	fgt_spool_close(spool);
+}
+
+static void note_found(void *context, const struct fgt_spool_entry *entry,
+		       const uint8_t *head, size_t head_len)
+{
+	(void)entry;
+	(void)head;
+	(void)head_len;
+	++*(unsigned int *)context;
+}
+
+/* It was answered: it must not be sent again and again. */
+static void entry_that_cannot_be_removed_is_not_found_again(void **state)
+{
+	struct fgt_spool_options options = kit_options();
+	unsigned int found = 0;
+	struct fgt_spool *spool;
+	struct fgt_spool_id id;
+
+	(void)state;
+	options.found = note_found;
+	options.context = &found;
+	spool = kit_open_with(&options, KIT_NOW_NS);
+	id = kit_add_number(spool, 1, 10);
+	kit_disk.error = -EPERM;
+	kit_disk.fails_at = kit_disk.calls + 1;
+	assert_int_equal(fgt_spool_remove(spool, &id), -EPERM);
+	kit_disk.fails_at = 0;
+	kit_add_number(spool, 2, 10); /* the directory changes */
+	assert_int_equal(fgt_spool_look(spool, KIT_NOW_NS), 0);
+	assert_int_equal(found, 0);
+	assert_int_equal(kit_count(spool), 1);
+	fgt_spool_close(spool);
+}
+
 /* kill -9 before each system call. */
 static void process_that_ends_at_any_call_loses_nothing(void **state)
 {
@@ -331,6 +399,8 @@ int main(void)
 		KIT_TEST(full_disk_takes_the_newest),
 		KIT_TEST(disk_without_room_refuses),
 		KIT_TEST(call_that_fails_loses_nothing),
+		KIT_TEST(entry_that_cannot_be_written_costs_no_other),
+		KIT_TEST(entry_that_cannot_be_removed_is_not_found_again),
 		KIT_TEST(process_that_ends_at_any_call_loses_nothing),
 		KIT_TEST(entry_cut_at_any_byte_is_put_aside),
 		KIT_TEST(entry_with_any_wrong_bit_is_not_read),

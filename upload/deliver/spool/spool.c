@@ -79,11 +79,13 @@ int fgt_spool_write_file(void *context, const struct fgt_sink *sink)
 
 static int write_part(struct writer *writer, const void *bytes, size_t len)
 {
-	int r = fgt_spool_make_room(writer->spool, writer->bytes + len, 1);
+	const struct fgt_spool_options *options = &writer->spool->options;
+	int r;
 
-	if (r == 0)
-		r = fgt_spool_disk_write(writer->spool->options.disk,
-					 writer->fd, bytes, len, writer->bytes);
+	if (len > options->max_bytes - writer->bytes)
+		return -EMSGSIZE;
+	r = fgt_spool_disk_write(options->disk, writer->fd, bytes, len,
+				 writer->bytes);
 	if (r == 0)
 		writer->bytes += len;
 	return r;
@@ -183,6 +185,9 @@ static int write_entry(struct fgt_spool *spool,
 		return writer.fd;
 	r = write_all(&writer, payload);
 	fgt_fd_close(writer.fd);
+	/* Not before: no entry goes for one that cannot be written. */
+	if (r == 0)
+		r = fgt_spool_make_room(spool, writer.bytes, 1);
 	if (r == 0)
 		r = publish(&writer, id);
 	if (r < 0)

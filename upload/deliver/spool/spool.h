@@ -44,7 +44,9 @@ const char *fgt_spool_drop_name(enum fgt_spool_drop reason);
 
 struct fgt_spool_options {
 	const char *path;
-	uint64_t max_bytes; /* of all files; 0: FGT_SPOOL_BYTES */
+	/* Of all entries; the one that is being written may come on top of it.
+	 * 0: FGT_SPOOL_BYTES */
+	uint64_t max_bytes;
 	size_t max_entries; /* 0: FGT_SPOOL_ENTRIES */
 	uint64_t max_age_ns; /* 0: FGT_SPOOL_AGE_NS */
 	const struct fgt_spool_disk *disk; /* NULL: the kernel's */
@@ -92,9 +94,10 @@ struct fgt_spool_payload {
 int fgt_spool_write_file(void *context, const struct fgt_sink *sink);
 
 /*
- * 0: the entry is on the disk, and will be there after a crash. Entries go, the
- * oldest first, to make room for it: those that are held stay. -EMSGSIZE: head
- * or body too long, or more than max_bytes; -ENOSPC: no room, with all other
+ * 0: the entry is on the disk, and will be there after a crash. Once it is
+ * written, or the disk is full, entries go to make room for it, the oldest
+ * first: those that are held stay. -EMSGSIZE: head or body too long, or more
+ * than max_bytes; -ENOSPC: no room, with all other
  * entries gone; errors of write, errno of the system calls. After an error it
  * is not in the spool.
  */

@@ -10,10 +10,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "ringbuf/base/array.h"
 #include "ringbuf/base/clock.h"
 #include "upload/deliver/spool/spool_directory.h"
-#include "upload/deliver/spool/spool_scan.h"
 
 #define SETTLED_NS UINT64_C(1000000000)
 
@@ -81,16 +79,6 @@ static int find_entry(struct fgt_spool *spool, const struct fgt_spool_id *id,
 	return added;
 }
 
-static bool has_name(const struct fgt_spool_names *names,
-		     const struct fgt_spool_id *id)
-{
-	size_t at = FGT_ARRAY_BISECT(
-		i, names->count, fgt_spool_id_compare(&names->ids[i], id) < 0);
-
-	return at < names->count &&
-	       fgt_spool_id_compare(&names->ids[at], id) == 0;
-}
-
 static void forget_missing(struct fgt_spool *spool,
 			   const struct fgt_spool_names *names)
 {
@@ -99,7 +87,7 @@ static void forget_missing(struct fgt_spool *spool,
 	while (i < spool->index.count) {
 		const struct fgt_spool_entry *entry = &spool->index.entries[i];
 
-		if (has_name(names, &entry->id))
+		if (fgt_spool_names_has(names, &entry->id))
 			i++;
 		else
 			fgt_spool_drop(spool, entry, FGT_SPOOL_TAKEN);
@@ -115,7 +103,8 @@ static int compare_names(struct fgt_spool *spool, uint64_t now_ns)
 	if (r == 0 && names.count < FGT_SPOOL_NAMES_MAX)
 		forget_missing(spool, &names);
 	for (size_t i = 0; r == 0 && i < names.count; i++)
-		if (!fgt_spool_index_find(&spool->index, &names.ids[i]))
+		if (!fgt_spool_index_find(&spool->index, &names.ids[i]) &&
+		    !fgt_spool_names_has(&spool->stuck, &names.ids[i]))
 			r = find_entry(spool, &names.ids[i], now_ns);
 	fgt_spool_names_done(&names);
 	if (r < 0 || spool->is_guest)
@@ -242,5 +231,6 @@ void fgt_spool_close(struct fgt_spool *spool)
 	fgt_fd_close(spool->lock_fd);
 	fgt_fd_close(spool->directory_fd);
 	fgt_spool_index_done(&spool->index);
+	fgt_spool_names_done(&spool->stuck);
 	free(spool);
 }

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 
+#include "ringbuf/base/array.h"
 #include "upload/deliver/spool/spool_bad.h"
 
 const char *fgt_spool_drop_name(enum fgt_spool_drop reason)
@@ -31,14 +32,38 @@ static void report(const struct fgt_spool *spool,
 		spool->options.dropped(spool->options.context, entry, reason);
 }
 
-int fgt_spool_remove_file(const struct fgt_spool *spool,
-			  const struct fgt_spool_id *id)
+static int remove_file(const struct fgt_spool *spool,
+		       const struct fgt_spool_id *id)
 {
 	char name[FGT_SPOOL_NAME_SIZE];
 
 	fgt_spool_name_write(id, FGT_SPOOL_SUFFIX, name);
 	return spool->options.disk->remove(spool->options.disk->context,
 					   spool->directory_fd, name);
+}
+
+/* Without memory the next look finds it. */
+static void note_stuck(struct fgt_spool *spool, const struct fgt_spool_id *id)
+{
+	struct fgt_spool_names *stuck = &spool->stuck;
+
+	if (FGT_ARRAY_GROW(stuck->ids, stuck->count, stuck->capacity) < 0)
+		return;
+	stuck->ids[stuck->count++] = *id;
+	fgt_spool_names_sort(stuck);
+}
+
+/* The file of an entry that is none any more. */
+static int take_away(struct fgt_spool *spool, const struct fgt_spool_id *id,
+		     bool is_damaged)
+{
+	int r = is_damaged ? fgt_spool_bad_take(spool->options.disk,
+						spool->directory_fd, id)
+			   : remove_file(spool, id);
+
+	if (r < 0 && r != -ENOENT)
+		note_stuck(spool, id);
+	return r;
 }
 
 /* An entry whose file cannot be removed is not sent again by this process. */
@@ -49,11 +74,8 @@ void fgt_spool_drop(struct fgt_spool *spool,
 	const struct fgt_spool_id id = entry->id;
 
 	report(spool, entry, reason);
-	if (reason == FGT_SPOOL_DAMAGED)
-		(void)fgt_spool_bad_take(spool->options.disk,
-					 spool->directory_fd, &id);
-	else if (reason != FGT_SPOOL_TAKEN)
-		(void)fgt_spool_remove_file(spool, &id);
+	if (reason != FGT_SPOOL_TAKEN)
+		(void)take_away(spool, &id, reason == FGT_SPOOL_DAMAGED);
 	fgt_spool_index_remove(&spool->index, &id);
 }
 
@@ -105,7 +127,7 @@ int fgt_spool_remove(struct fgt_spool *spool, const struct fgt_spool_id *id)
 	if (!fgt_spool_index_find(&spool->index, id))
 		return -ENOENT;
 	fgt_spool_index_remove(&spool->index, id);
-	r = fgt_spool_remove_file(spool, id);
+	r = take_away(spool, id, false);
 	/* Else it would be sent again after a loss of power. */
 	if (r == 0)
 		r = disk->sync(disk->context, spool->directory_fd);

@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "upload/deliver/spool/spool.h"
+#include "upload/deliver/spool/spool_scan.h"
 
 struct fgt_spool {
 	struct fgt_spool_options options; /* complete; path: NULL */
@@ -17,6 +18,8 @@ struct fgt_spool {
 	bool is_guest; /* another process may have the lock */
 	struct fgt_spool_index index;
 	struct timespec looked; /* the directory's time at the last look */
+	/* Gone, but the files could not be removed: no look finds them again. */
+	struct fgt_spool_names stuck;
 };
 
 /* An entry whose file cannot be removed is not sent again by this process. */
@@ -31,9 +34,6 @@ bool fgt_spool_drop_oldest(struct fgt_spool *spool, enum fgt_spool_drop reason);
  * while other entries are held. */
 int fgt_spool_make_room(struct fgt_spool *spool, uint64_t bytes,
 			size_t entries);
-
-int fgt_spool_remove_file(const struct fgt_spool *spool,
-			  const struct fgt_spool_id *id);
 
 /* Returns a descriptor; errno of open. */
 int fgt_spool_open_entry(const struct fgt_spool *spool,

@@ -55,8 +55,23 @@ int fgt_spool_scan(int directory_fd, const char *suffix,
 	}
 	r = read_names(stream, suffix, names);
 	closedir(stream);
-	FGT_ARRAY_SORT(names->ids, names->count, compare);
+	fgt_spool_names_sort(names);
 	return r;
+}
+
+void fgt_spool_names_sort(struct fgt_spool_names *names)
+{
+	FGT_ARRAY_SORT(names->ids, names->count, compare);
+}
+
+bool fgt_spool_names_has(const struct fgt_spool_names *names,
+			 const struct fgt_spool_id *id)
+{
+	size_t at = FGT_ARRAY_BISECT(
+		i, names->count, fgt_spool_id_compare(&names->ids[i], id) < 0);
+
+	return at < names->count &&
+	       fgt_spool_id_compare(&names->ids[at], id) == 0;
 }
 
 void fgt_spool_names_done(struct fgt_spool_names *names)

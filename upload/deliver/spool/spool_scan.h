@@ -5,6 +5,8 @@
 #ifndef FGT_UPLOAD_DELIVER_SPOOL_SPOOL_SCAN_H
 #define FGT_UPLOAD_DELIVER_SPOOL_SPOOL_SCAN_H
 
+#include <stdbool.h>
+
 #include "upload/deliver/spool/spool_index.h"
 
 /* More names than that are found when a spool is opened again. */
@@ -24,6 +26,10 @@ struct fgt_spool_names {
  */
 int fgt_spool_scan(int directory_fd, const char *suffix,
 		   struct fgt_spool_names *names);
+/* After others were added: oldest first again. */
+void fgt_spool_names_sort(struct fgt_spool_names *names);
+bool fgt_spool_names_has(const struct fgt_spool_names *names,
+			 const struct fgt_spool_id *id);
 void fgt_spool_names_done(struct fgt_spool_names *names);
 
 #endif
