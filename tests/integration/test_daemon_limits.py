@@ -5,6 +5,7 @@ use up memory, descriptors or rings (faults C1 to C8, T4, T6). test_daemon_limit
 import array
 import errno
 import os
+import re
 import resource
 import signal
 import socket
@@ -337,6 +338,12 @@ def children_leave_room_for_root(checks, bench):
         status = daemon.status()
         checks.ok("the user has at most ring.per_user targets",
                   status["target_count"] <= 18, status["target_count"])
+        more = re.findall(r"(\d+) more processes, pid (\d+) among them: limit "
+                          "of", daemon.log_text())
+        checks.ok("the log has eight that were not attached, and the number "
+                  "of the others", len(more) == 1 and
+                  int(more[0][0]) + 8 + 16 == 2301 and
+                  "dropped" not in daemon.log_text(), more)
     finally:
         os.killpg(family.pid, signal.SIGKILL)
     daemon.end()

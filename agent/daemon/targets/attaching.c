@@ -11,8 +11,9 @@
 #include "agent/capture/threads/process.h"
 #include "agent/daemon/loop/log.h"
 
-#define RETRY_NS UINT64_C(60000000000) /* those that cannot be sampled */
-#define NEVER_NS UINT64_MAX
+#define RETRY_NS  UINT64_C(60000000000) /* those that cannot be sampled */
+#define NEVER_NS  UINT64_MAX
+#define LINES_MAX 8 /* of a scan: the log must have room for other events */
 
 static void log_attached(const struct fgt_target_entry *entry)
 {
@@ -171,6 +172,23 @@ int fgt_attaching_process(struct fgt_targets *targets, int32_t pid,
 	return keep_target(targets, target, ring_bytes, cause, why);
 }
 
+/* is_placeless: it will be tried, and comes here, in each scan. */
+static void log_failure(struct fgt_targets *targets, int32_t pid,
+			const struct fgt_why *why, bool is_placeless)
+{
+	struct fgt_targets_unlogged *others = &targets->unlogged;
+
+	if (!is_placeless && others->lines++ < LINES_MAX) {
+		fgt_log(FGT_LOG_WARNING, "target_not_attached", "pid %d: %s",
+			pid, why->text);
+		return;
+	}
+	others->noted += !is_placeless;
+	others->placeless += is_placeless;
+	others->pid = pid;
+	others->why = *why;
+}
+
 bool fgt_attaching_found(struct fgt_targets *targets, int32_t pid,
 			 uint64_t start_time,
 			 const struct fgt_attach_cause *cause, uint64_t now_ns)
@@ -178,20 +196,36 @@ bool fgt_attaching_found(struct fgt_targets *targets, int32_t pid,
 	struct fgt_why why = { "" };
 	struct fgt_target_entry *entry;
 	int r = fgt_attaching_process(targets, pid, start_time, cause, &why);
+	bool is_known;
 
 	if (r == 0 || r == -ESRCH || r == -ENXIO || r == -ESHUTDOWN)
 		return r == 0;
 	pthread_mutex_lock(&targets->lock);
 	entry = fgt_target_table_find(&targets->table, pid, start_time);
-	if (!entry && fgt_target_table_has_place(&targets->table)) {
-		fgt_log(FGT_LOG_WARNING, "target_not_attached", "pid %d: %s",
-			pid, why.text);
+	is_known = entry;
+	if (!entry && fgt_target_table_has_place(&targets->table))
 		entry = fgt_target_table_add(&targets->table, pid, start_time);
-	}
 	if (entry)
 		entry->retry_ns = now_ns + RETRY_NS;
 	pthread_mutex_unlock(&targets->lock);
+	if (!is_known)
+		log_failure(targets, pid, &why, !entry);
 	return false;
+}
+
+void fgt_attaching_log_others(struct fgt_targets *targets, uint64_t now_ns)
+{
+	struct fgt_targets_unlogged *others = &targets->unlogged;
+	uint32_t count = others->noted + others->placeless;
+
+	others->lines = others->placeless = 0;
+	if (!count || now_ns < others->quiet_until_ns)
+		return;
+	fgt_log(FGT_LOG_WARNING, "target_not_attached",
+		"%u more processes, pid %d among them: %s", count, others->pid,
+		others->why.text);
+	others->noted = 0;
+	others->quiet_until_ns = now_ns + RETRY_NS;
 }
 
 void fgt_attaching_remove(struct fgt_targets *targets, size_t index)

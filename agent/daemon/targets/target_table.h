@@ -77,6 +77,16 @@ struct fgt_targets {
 	uint64_t kept_ns;
 	uint64_t memory_limit; /* of this process: fgt_memory_limit() */
 	atomic_bool is_leaving; /* relaxed: only ends the work sooner */
+	/* Processes that could not be attached, without a line in
+	 * the log. Jobs only. */
+	struct fgt_targets_unlogged {
+		uint32_t lines; /* that others have got in this scan */
+		uint32_t noted; /* since the last line about them */
+		uint32_t placeless; /* in this scan: no entry is left */
+		int32_t pid; /* the last one */
+		struct fgt_why why;
+		uint64_t quiet_until_ns; /* no line before */
+	} unlogged;
 	struct fgt_target_table table;
 	struct fgt_name_rule names[FGT_TARGETS_NAMES_MAX];
 	size_t name_count;
@@ -145,11 +155,14 @@ int fgt_attaching_process(struct fgt_targets *targets, int32_t pid,
 			  struct fgt_why *why);
 
 /* For rules and children: a failure is logged once, and the process is tried
- * again a minute later, or at once where there are too many such. True: it is
- * sampled now. */
+ * again a minute later. Where there are too many such it is tried by each scan.
+ * True: it is sampled now. */
 bool fgt_attaching_found(struct fgt_targets *targets, int32_t pid,
 			 uint64_t start_time,
 			 const struct fgt_attach_cause *cause, uint64_t now_ns);
+
+/* At the end of a scan: failures beyond the first ones, as one line a minute. */
+void fgt_attaching_log_others(struct fgt_targets *targets, uint64_t now_ns);
 
 /* Ends the sampling; the entry stays. */
 void fgt_attaching_stop(struct fgt_targets *targets,

@@ -22,6 +22,7 @@
 struct row {
 	int32_t pid, parent_pid;
 	uint64_t start_time;
+	bool is_tried; /* as a child, in this scan */
 };
 
 struct scan {
@@ -172,18 +173,19 @@ static bool attach_children(struct scan *scan)
 	bool has_found = false;
 
 	for (size_t i = 0; i < scan->count; i++) {
-		const struct row *row = &scan->rows[i];
+		struct row *row = &scan->rows[i];
 		const struct fgt_target_entry *parent =
 			fgt_target_table_find_live(&targets->table,
 						   row->parent_pid);
 		const struct fgt_target_entry *entry;
 
-		if (!parent || !parent->is_with_children)
+		if (row->is_tried || !parent || !parent->is_with_children)
 			continue;
 		entry = fgt_target_table_find(&targets->table, row->pid,
 					      row->start_time);
 		if (entry && (entry->target || scan->now_ns < entry->retry_ns))
 			continue;
+		row->is_tried = true;
 		has_found |= fgt_attaching_found(
 			targets, row->pid, row->start_time,
 			&(struct fgt_attach_cause){
@@ -224,6 +226,7 @@ static void look_for_processes(struct fgt_targets *targets, uint64_t now_ns)
 			;
 		free(scan.rows);
 	}
+	fgt_attaching_log_others(targets, now_ns);
 	/* Entries without a ring only keep a process from being tried. */
 	for (size_t i = table->count; i-- > 0;)
 		if (!table->entries[i].target && !table->entries[i].is_seen)
