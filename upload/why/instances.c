@@ -187,12 +187,13 @@ static uint32_t mark_ticks(const struct fgt_ring_slice *slice,
 	memset(ret_marks, 0, slice->tick_count * sizeof(*ret_marks));
 	for (uint32_t i = first; i < end; i++) {
 		const struct fgt_instance *instance = &instances->items[i];
-		size_t tick = FGT_ARRAY_BISECT(at, slice->tick_count,
-					       slice->tick_ns[at] <
-						       instance->begin_ns);
+		size_t tick;
 
 		if (instance->tid != tid)
 			continue;
+		tick = FGT_ARRAY_BISECT(at, slice->tick_count,
+					slice->tick_ns[at] <
+						instance->begin_ns);
 		for (; tick < slice->tick_count &&
 		       slice->tick_ns[tick] <= instance->end_ns;
 		     tick++, count++)

@@ -320,8 +320,6 @@ int fgt_deliveries_new(struct fgt_loop *loop, struct fgt_symbolizer *symbolizer,
 	return 0;
 }
 
-/* Deliveries that wait for another try, or for more than a second, are tried
- * now; the others become due by themselves. */
 void fgt_deliveries_discard(struct fgt_deliveries *deliveries, const char *name,
 			    enum fgt_discard_reason reason,
 			    enum fgt_sentry_category category)
@@ -333,6 +331,8 @@ void fgt_deliveries_discard(struct fgt_deliveries *deliveries, const char *name,
 				    category);
 }
 
+/* Deliveries that wait for another try, or for more than a second, are tried
+ * now; the others become due by themselves. */
 void fgt_deliveries_leave(struct fgt_deliveries *deliveries)
 {
 	uint64_t soon_ns = fgt_loop_now() + SECOND_NS;
