@@ -139,20 +139,20 @@ static void handle(void *context, struct fgt_control_client *client,
 				 "and slices: use the control socket");
 }
 
-/* It gets one end, the control has the other. */
+/* It gets one end, the control has the other. Without a descriptor in the
+ * answer there is none: it must not wait for one. */
 static void hand_over(struct fgt_web_service *service)
 {
 	char byte = 0;
 	const struct iovec part = { &byte, 1 };
-	int pair[2];
-	ssize_t n;
+	int pair[2] = { -1, -1 };
+	bool is_made =
+		socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0;
+	ssize_t n = fgt_fd_message_send(service->socket.fd, &part, 1, &pair[1],
+					is_made, MSG_DONTWAIT);
 
-	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
-		return;
-	n = fgt_fd_message_send(service->socket.fd, &part, 1, &pair[1], 1,
-				MSG_DONTWAIT);
 	fgt_fd_close(pair[1]);
-	if (n == 1)
+	if (is_made && n == 1)
 		fgt_control_adopt(service->control, pair[0], FGT_FRONT_HTTP,
 				  handle, service);
 	else

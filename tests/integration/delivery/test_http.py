@@ -2,6 +2,7 @@
 """The HTTP server of the daemon: what it refuses, its limits, its process
 (faults H1 to H15). test_http.py BUILD [GROUP…]"""
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -374,6 +375,26 @@ def slow_readers_of_streams(checks, bench):
     site.close()
 
 
+def no_descriptor_is_left(checks, bench):
+    """The agent says so, rather than letting all requests wait for it."""
+    site = Site(bench, "descriptors", is_busy=False)
+    pid = site.daemon.child.pid
+    limits = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    used = {int(name) for name in os.listdir(f"/proc/{pid}/fd")}
+    free = min(set(range(len(used) + 1)) - used)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (free, limits[1]))
+    began = time.monotonic()
+    answer = site.get("/api/v1/targets")
+    seconds = time.monotonic() - began
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, limits)
+    checks.ok("an agent without descriptors answers at once", seconds < 5 and
+              answer.status == 503 and "open files" in answer.text,
+              (seconds, answer))
+    checks.ok("and serves when it has some again",
+              site.get("/api/v1/targets").status == 200, "")
+    site.close()
+
+
 def what_is_configured(checks, bench):
     """Off by default; other addresses, no token (fault H1)."""
     daemon = Daemon(bench, "off")
@@ -425,4 +446,4 @@ if __name__ == "__main__":
     run_groups((what_may_ask, users_and_secrets, process_has_no_rights,
                 daemon_leaves_its_clients, slow_and_many_clients,
                 silent_connections, slow_readers_of_streams,
-                what_is_configured))
+                no_descriptor_is_left, what_is_configured))
