@@ -107,7 +107,7 @@ static void file_appeared(struct fgt_triggers *triggers, int directory,
 	}
 }
 
-/* The directory has gone: the next look tries it again. */
+/* The directory has gone, or has another name: the next look tries it again. */
 static void directory_gone(struct fgt_triggers *triggers, int directory)
 {
 	for (size_t i = 0; i < triggers->count; i++) {
@@ -133,6 +133,8 @@ static void files_ready(void *context, uint32_t events)
 								     at);
 		if (event->mask & IN_IGNORED)
 			directory_gone(triggers, event->wd);
+		else if (event->mask & IN_MOVE_SELF) /* IN_IGNORED follows */
+			(void)inotify_rm_watch(triggers->files.fd, event->wd);
 		else if (event->len > 0)
 			file_appeared(triggers, event->wd, event->name);
 	}
@@ -164,9 +166,9 @@ static void watch_directory(struct fgt_triggers *triggers,
 		return;
 	memcpy(directory, path, len);
 	directory[len] = '\0';
-	number = inotify_add_watch(triggers->files.fd,
-				   len > 0 ? directory : "/",
-				   IN_CREATE | IN_MOVED_TO | IN_ONLYDIR);
+	number = inotify_add_watch(
+		triggers->files.fd, len > 0 ? directory : "/",
+		IN_CREATE | IN_MOVED_TO | IN_MOVE_SELF | IN_ONLYDIR);
 	if (number >= 0)
 		atomic_store_explicit(&trigger->directory, number,
 				      memory_order_relaxed);

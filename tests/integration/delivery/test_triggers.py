@@ -243,6 +243,14 @@ def events(checks, bench):
                    fired(bench, daemon, "late")][-1])
     checks.ok("file: a directory that is made later is watched",
               fired(bench, daemon, "late") == 1, daemon.log_text()[-500:])
+    os.rename(f"{place}/later", f"{place}/former")
+    os.makedirs(f"{place}/later")
+    checks.ok("file: so is one in the place of a directory that was renamed",
+              until(lambda: [time.sleep(0.5),
+                             open(f"{place}/later/dump", "w").close(),
+                             os.remove(f"{place}/later/dump"),
+                             triggers(bench, daemon)["late"]["suppressed"]
+                             ][-1], 10), triggers(bench, daemon)["late"])
     reload_keeps(checks, bench, daemon, text)
     trying(checks, bench, daemon, folder)
     daemon.end()
