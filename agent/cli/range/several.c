@@ -115,12 +115,19 @@ static bool is_end(int error)
 	return error == -EHOSTDOWN || error == -ENOMEM || error == -ECANCELED;
 }
 
+/* One that has ended may have done so before that time. */
+static bool is_without_data(int error)
+{
+	return error == -ENODATA || error == -ESRCH;
+}
+
 static int cut_rows(const struct fgt_several *several,
 		    const struct fgt_listed *rows, uint32_t count,
 		    struct slices *slices, struct fgt_several_missing *missing,
 		    struct fgt_why *why)
 {
 	struct fgt_range range = several->range;
+	int error = -ENODATA;
 
 	if (!FGT_ARRAY_NEW(slices->items, count))
 		return fgt_why_set(why, -ENOMEM, FGT_NO_MEMORY);
@@ -135,17 +142,16 @@ static int cut_rows(const struct fgt_several *several,
 		}
 		if (r == 0 && slices->count++ == 0)
 			fix_range(&range, slices->items[0]);
-		/* One that has ended may have done so before that time. */
-		if (r < 0 &&
-		    (slices->count == 0 || !(r == -ENODATA || r == -ESRCH))) {
+		if (r < 0 && !is_without_data(r)) {
 			missing->why = own;
 			missing->count += rows[i].is_alive;
+			error = r;
 		}
+		/* The cause where none can be had. */
+		if (r < 0 && (r == error || error == -ENODATA))
+			*why = own;
 	}
-	if (slices->count)
-		return 0;
-	*why = missing->why;
-	return -ENODATA;
+	return slices->count ? 0 : error;
 }
 
 static int merge(const struct slices *slices, struct fgt_ring_slice **ret_slice,

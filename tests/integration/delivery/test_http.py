@@ -376,7 +376,7 @@ def slow_readers_of_streams(checks, bench):
 
 
 def no_descriptor_is_left(checks, bench):
-    """The agent says so, rather than letting all requests wait for it."""
+    """Of the agent: requests fail at once, rather than wait for each other."""
     site = Site(bench, "descriptors", is_busy=False)
     pid = site.daemon.child.pid
     limits = resource.prlimit(pid, resource.RLIMIT_NOFILE)

@@ -6,6 +6,7 @@ import collections
 import glob
 import json
 import os
+import shutil
 import re
 import subprocess
 import sys
@@ -253,6 +254,25 @@ def test_brief(bench, agent):
        agent.must("targets"))
 
 
+def test_late(bench, agent):
+    """One was attached after the time that is asked for: it has no data of it,
+    whichever process is the older one."""
+    name = shutil.copy(shutil.which("sleep"), bench.path("latecomer"))
+    old, new = bench.start([name, "60"]), bench.start([name, "60"])
+    agent.must("attach", str(new.pid))
+    time.sleep(3)
+    agent.must("attach", str(old.pid))
+    time.sleep(0.3)
+    path = bench.path("late.fgt")
+    result = agent.run("slice", "-n", "latecomer", "--from", "-2s", "--to", "-1s",
+                       "-o", path)
+    ok("a process without data in that time is left out", result.returncode ==
+       0 and "missing" not in result.stderr, result)
+    for each in old, new:
+        each.kill()
+        each.wait()
+
+
 def test_mistakes(agent):
     result = agent.run("slice", "--children")
     ok("--children needs a process", result.returncode == 2 and
@@ -272,6 +292,7 @@ def main():
         test_postgres(bench, agent)
         test_children(bench, agent)
         test_brief(bench, agent)
+        test_late(bench, agent)
         test_mistakes(agent)
     finally:
         bench.close()
