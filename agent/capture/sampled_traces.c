@@ -9,7 +9,6 @@
  * written itself is not read of a mapped file (fault X7).
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,17 +16,13 @@
 
 #include "agent/capture/sampled.h"
 #include "agent/capture/service/thread_context.h"
+#include "agent/capture/threads/procfs.h"
 #include "ringbuf/base/array.h"
 #include "ringbuf/base/fd.h"
-#include "ringbuf/base/heartbeat.h"
 #include "ringbuf/spans/span_log.h"
 
-#define LOG_BYTES  (2u << 20)
-#define PAGE_BYTES 4096u
+#define LOG_BYTES (2u << 20)
 /* Of an entry of /proc/PID/pagemap. */
-#define PAGE_IS_FILE	(UINT64_C(1) << 61)
-#define PAGE_IS_SWAPPED (UINT64_C(1) << 62)
-#define PAGE_IS_PRESENT (UINT64_C(1) << 63)
 /* Not among the numbers that programs give to their tasks and spans. */
 #define SERIAL_FIRST (UINT64_C(1) << 63)
 #define TRACK_FIRST  (UINT32_C(1) << 31)
@@ -150,30 +145,6 @@ static void end_span(struct fgt_traces *traces, struct traced *thread,
 
 /* ---- Where contexts are ---------------------------------------------------- */
 
-/* Has the program written to each page of it, so that the page is its own? Asks
- * for none of them. */
-static bool is_own_memory(const struct fgt_sampled *sampled, uint64_t address,
-			  size_t len)
-{
-	const uint64_t here = PAGE_IS_PRESENT | PAGE_IS_SWAPPED;
-	FGT_AUTO(fgt_fd_close)
-	int fd = openat(sampled->look.process.proc_fd, "pagemap",
-			O_RDONLY | O_CLOEXEC);
-	uint64_t last = (address + len - 1) / PAGE_BYTES, entry;
-	struct fgt_heartbeat *heartbeat;
-	bool is_own = fd >= 0;
-
-	heartbeat = fgt_call_enter(FGT_STEP_MEMORY);
-	for (uint64_t page = address / PAGE_BYTES; is_own && page <= last;
-	     page++)
-		is_own = pread(fd, &entry, sizeof(entry),
-			       (off_t)(page * sizeof(entry))) ==
-				 sizeof(entry) &&
-			 (entry & here) && !(entry & PAGE_IS_FILE);
-	fgt_call_leave(heartbeat, -1);
-	return is_own;
-}
-
 static bool read_words(const struct fgt_sampled *sampled,
 		       const struct fgt_elf_tls *tls, uint64_t bias,
 		       uint64_t ret_words[2])
@@ -181,7 +152,8 @@ static bool read_words(const struct fgt_sampled *sampled,
 	const size_t len = 2 * sizeof(*ret_words);
 
 	return tls->kind == FGT_ELF_TLS_PROGRAM ||
-	       (is_own_memory(sampled, tls->word + bias, len) &&
+	       (fgt_procfs_owns(sampled->look.process.proc_fd, tls->word + bias,
+				len) &&
 		fgt_sampled_copy(sampled, tls->word + bias, ret_words, len) ==
 			(int64_t)len);
 }

@@ -32,37 +32,10 @@
 #define FOLLOWED_MIN  16u
 #define NEW_OWNER_MAX 64u
 
-/* Flags of /proc/PID/pagemap. */
-#define PAGE_PRESENT (UINT64_C(1) << 63)
-#define PAGE_FILE    (UINT64_C(1) << 61)
-
 struct reading {
 	struct fgt_look *look;
 	struct fgt_thread *thread;
 };
-
-/*
- * A page that the process has written to, of a private mapping: its data are in
- * memory, whatever file is mapped there. Variables with a value at the
- * program's start lie in such pages.
- */
-static bool is_own_page(const struct fgt_look *look, uint64_t address,
-			size_t len)
-{
-	uint64_t page_bytes = (uint64_t)sysconf(_SC_PAGESIZE), entry = 0;
-	off_t at = (off_t)(address / page_bytes * sizeof(entry));
-	int fd;
-	bool is_read;
-
-	if (address / page_bytes != (address + len - 1) / page_bytes)
-		return false;
-	fd = openat(look->process.proc_fd, "pagemap", O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return false;
-	is_read = pread(fd, &entry, sizeof(entry), at) == sizeof(entry);
-	close(fd);
-	return is_read && (entry & PAGE_PRESENT) && !(entry & PAGE_FILE);
-}
 
 static bool read_memory(void *context, uint64_t address, void *buffer,
 			size_t len)
@@ -75,7 +48,10 @@ static bool read_memory(void *context, uint64_t address, void *buffer,
 
 	/* That is about stacks. */
 	look->stacks.readable.is_refused = was_refused;
-	if (may != (int64_t)len && !is_own_page(look, address, len))
+	/* Else of a file, perhaps: but variables with a value at the program's
+	 * start lie in pages that it has written to. */
+	if (may != (int64_t)len &&
+	    !fgt_procfs_owns(look->process.proc_fd, address, len))
 		return false;
 	return fgt_memory_read(tid, address, buffer, len) == (int64_t)len;
 }

@@ -13,6 +13,10 @@
 #include "ringbuf/base/heartbeat.h"
 #include "ringbuf/base/owner.h"
 
+/* Of an entry in pagemap. */
+#define PAGE_IS_FILE	(UINT64_C(1) << 61)
+#define PAGE_IS_PRESENT (UINT64_C(1) << 63)
+
 static int open_and_read(int dir_fd, const char *path, char *buffer,
 			 size_t size, int *fd)
 {
@@ -71,6 +75,31 @@ int64_t fgt_procfs_read_number(int dir_fd, const char *path, int64_t fallback)
 	errno = 0;
 	value = strtoll(text, &end, 10);
 	return errno || *end != '\0' ? fallback : value;
+}
+
+static bool are_own(int fd, uint64_t first, uint64_t last)
+{
+	uint64_t entry;
+
+	for (uint64_t page = first; page <= last; page++)
+		if (pread(fd, &entry, sizeof(entry),
+			  (off_t)(page * sizeof(entry))) != sizeof(entry) ||
+		    !(entry & PAGE_IS_PRESENT) || (entry & PAGE_IS_FILE))
+			return false;
+	return true;
+}
+
+bool fgt_procfs_owns(int proc_fd, uint64_t address, size_t len)
+{
+	uint64_t page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
+	struct fgt_heartbeat *heartbeat = fgt_call_enter(FGT_STEP_PROCFS);
+	FGT_AUTO(fgt_fd_close)
+	int fd = openat(proc_fd, "pagemap", O_RDONLY | O_CLOEXEC);
+	bool is_own = fd >= 0 && are_own(fd, address / page_bytes,
+					 (address + len - 1) / page_bytes);
+
+	fgt_call_leave(heartbeat, fd);
+	return is_own;
 }
 
 int32_t fgt_procfs_number(const char *name)

@@ -6,6 +6,7 @@
 #ifndef FGT_AGENT_CAPTURE_THREADS_PROCFS_H
 #define FGT_AGENT_CAPTURE_THREADS_PROCFS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -22,6 +23,12 @@ int fgt_procfs_read_line(int dir_fd, const char *path, char *buffer,
 
 /* A file that holds one decimal number; fallback if it cannot be read. */
 int64_t fgt_procfs_read_number(int dir_fd, const char *path, int64_t fallback);
+
+/*
+ * Is each page of it in memory, and the process's own: written to since its
+ * file was mapped, if it has one? Touches none of them. MT-Safe | AS-Safe
+ */
+bool fgt_procfs_owns(int proc_fd, uint64_t address, size_t len);
 
 /* A directory entry's name as pid or tid; 0 if it is none. */
 int32_t fgt_procfs_number(const char *name);
