@@ -160,8 +160,6 @@ static void tick_all(struct fgt_sampler *sampler, uint64_t periods)
 	if (sampler->running->poll)
 		sampler->running->poll(sampler->running_state);
 	fgt_sampling_check_signal(sampler, tick.mono_ns);
-	if (!sampler->options.is_embedded)
-		fgt_pressures_note(tick.mono_ns);
 	is_any_due = begin_ticks(sampler, &tick);
 	if (is_any_due && sampler->switches)
 		fgt_who_ran_take_switches(sampler->switches);
@@ -177,6 +175,9 @@ static void tick_all(struct fgt_sampler *sampler, uint64_t periods)
 	if (is_any_due)
 		fgt_sampling_drain_awaited(sampler, &tick);
 	fgt_sampling_take_in_hand(sampler, NULL);
+	/* No look has to wait for it. */
+	if (!sampler->options.is_embedded)
+		fgt_pressures_note(tick.mono_ns);
 }
 
 /* Too many stacks longer than a sample may hold: more room, once a second. */

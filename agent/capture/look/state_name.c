@@ -9,6 +9,7 @@
 #include <fnmatch.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/utsname.h>
 
 #include "ringbuf/base/nearest.h"
 #include "ringbuf/slice/frame.h"
@@ -84,4 +85,12 @@ bool fgt_state_exists(const char *arch, const char *pattern,
 	}
 	*ret_nearest = nearest.best;
 	return false;
+}
+
+bool fgt_state_is_misspelt(const char *pattern, const char **ret_nearest)
+{
+	struct utsname system;
+
+	return uname(&system) == 0 &&
+	       !fgt_state_exists(system.machine, pattern, ret_nearest);
 }

@@ -19,5 +19,7 @@ const char *fgt_state_name(const char *arch, uint32_t state);
  * or the name that is nearest to the pattern, static. MT-Safe */
 bool fgt_state_exists(const char *arch, const char *pattern,
 		      const char **ret_nearest);
+/* It is of no state on this machine. ret_nearest: as above, if so. MT-Safe */
+bool fgt_state_is_misspelt(const char *pattern, const char **ret_nearest);
 
 #endif

@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "agent/capture/look/state_name.h"
@@ -69,10 +68,9 @@ static void warn_of_missing(const char *destination, const char *key,
 static void warn_of_state(const struct fgt_config_trigger *rule)
 {
 	const char *nearest;
-	struct utsname system;
 
-	if (!rule->when.state || uname(&system) < 0 ||
-	    fgt_state_exists(system.machine, rule->when.state, &nearest))
+	if (!rule->when.state ||
+	    !fgt_state_is_misspelt(rule->when.state, &nearest))
 		return;
 	fprintf(stderr,
 		"warning: trigger '%s' never fires: no state is called "

@@ -7,7 +7,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/utsname.h>
 
 #include "agent/capture/look/state_name.h"
 #include "agent/daemon/loop/log.h"
@@ -105,10 +104,9 @@ static void take_over(struct fgt_trigger *trigger, struct fgt_trigger *former)
 static void warn_of_state(const struct fgt_config_trigger *rule)
 {
 	const char *nearest;
-	struct utsname system;
 
-	if (!rule->when.state || uname(&system) < 0 ||
-	    fgt_state_exists(system.machine, rule->when.state, &nearest))
+	if (!rule->when.state ||
+	    !fgt_state_is_misspelt(rule->when.state, &nearest))
 		return;
 	fgt_log(FGT_LOG_WARNING, "trigger_state",
 		"trigger %s never fires: no state is called %.64s%s%s: states "

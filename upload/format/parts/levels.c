@@ -101,9 +101,7 @@ uint32_t fgt_levels_state_name(const struct fgt_ring_slice *slice,
 
 bool fgt_levels_are_marked(const struct fgt_ring_slice *slice, uint32_t stack)
 {
-	return fgt_level_is_equal(
-		fgt_level_of_frame(slice, slice->nodes[stack].frame, 0),
-		not_sampled);
+	return fgt_slice_leaf_marker(slice, stack) == FGT_MARKER_NOT_SAMPLED;
 }
 
 struct fgt_level fgt_level_of_state(const struct fgt_ring_slice *slice,
