@@ -280,6 +280,12 @@ struct fgt_ring_slice {
 	struct fgt_strings strings;
 };
 
+/* Where its last tick ends, if none was missed. At least one tick. */
+static inline uint64_t fgt_slice_end_ns(const struct fgt_ring_slice *slice)
+{
+	return slice->tick_ns[slice->tick_count - 1] + slice->period_ns;
+}
+
 /* An empty slice with its string table. -ENOMEM. */
 int fgt_slice_new(struct fgt_ring_slice **ret_slice);
 void fgt_ring_slice_free(struct fgt_ring_slice *slice);

@@ -269,8 +269,7 @@ int fgt_pressures_copy(const struct fgt_slice_pressure *pressures,
 		       uint32_t count, struct fgt_ring_slice *result)
 {
 	uint64_t first_ns = result->tick_ns[0];
-	uint64_t last_ns =
-		result->tick_ns[result->tick_count - 1] + result->period_ns;
+	uint64_t last_ns = fgt_slice_end_ns(result);
 	uint32_t first = (uint32_t)FGT_ARRAY_BISECT(
 		at, count, pressures[at].mono_ns <= first_ns);
 	uint32_t end = (uint32_t)FGT_ARRAY_BISECT(

@@ -72,8 +72,7 @@ static void add_others(struct fgt_windows *windows,
 		       uint64_t end_ns)
 {
 	uint64_t first_ns = slice->tick_ns[0];
-	uint64_t last_ns =
-		slice->tick_ns[slice->tick_count - 1] + slice->period_ns;
+	uint64_t last_ns = fgt_slice_end_ns(slice);
 	uint64_t length_ns = end_ns - from_ns, before = from_ns, after = end_ns;
 	bool has_before = true, has_after = true;
 

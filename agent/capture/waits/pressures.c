@@ -14,9 +14,11 @@
 #include "agent/capture/threads/procfs.h"
 #include "ringbuf/base/clock.h"
 
-#define KEPT	    256u
+#define KEPT	    512u
 #define INTERVAL_NS 500000000u
-#define STOLEN_AT   8 /* number on the first line of /proc/stat */
+/* No cut notes one that is closer to the last one: KEPT of them are 51 s. */
+#define LEAST_NS  100000000u
+#define STOLEN_AT 8 /* number on the first line of /proc/stat */
 
 static const char *const paths[FGT_PRESSURE_KINDS] = {
 	[FGT_PRESSURE_CPU] = "/proc/pressure/cpu",
@@ -71,6 +73,14 @@ static bool read_now(struct fgt_slice_pressure *ret_now)
 	return true;
 }
 
+/* To be called with the lock, which another thread may have had since now. */
+static void note(const struct fgt_slice_pressure *now)
+{
+	if (noted && now->mono_ns <= history[(noted - 1) % KEPT].mono_ns)
+		return;
+	history[noted++ % KEPT] = *now;
+}
+
 void fgt_pressures_note(uint64_t now_ns)
 {
 	struct fgt_slice_pressure now = { .mono_ns = 0 };
@@ -83,13 +93,14 @@ void fgt_pressures_note(uint64_t now_ns)
 	/* One that cuts has it: the next time. */
 	if (pthread_mutex_trylock(&lock) != 0)
 		return;
-	history[noted++ % KEPT] = now;
+	note(&now);
 	pthread_mutex_unlock(&lock);
 }
 
 int fgt_pressures_cut(struct fgt_ring_slice *slice)
 {
 	struct fgt_slice_pressure kept[KEPT + 1] = { 0 };
+	uint64_t last_ns;
 	uint32_t count;
 
 	/* A program that records itself has none, and may fork. */
@@ -99,10 +110,13 @@ int fgt_pressures_cut(struct fgt_ring_slice *slice)
 	count = noted < KEPT ? (uint32_t)noted : KEPT;
 	for (uint32_t i = 0; i < count; i++)
 		kept[i] = history[(noted - count + i) % KEPT];
+	last_ns = kept[count - 1].mono_ns;
+	if (last_ns < fgt_slice_end_ns(slice) && read_now(&kept[count])) {
+		/* Another cut of the same time has to have the same. */
+		if (kept[count].mono_ns >= last_ns + LEAST_NS)
+			note(&kept[count]);
+		count += kept[count].mono_ns > last_ns;
+	}
 	pthread_mutex_unlock(&lock);
-	/* The slice may end after the last one. */
-	if (read_now(&kept[count]) &&
-	    kept[count].mono_ns > kept[count - 1].mono_ns)
-		count++;
 	return fgt_pressures_copy(kept, count, slice);
 }
