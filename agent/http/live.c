@@ -152,7 +152,7 @@ static void get_more(struct fgt_web_live *live)
 /* ---- The stream ---------------------------------------------------------- */
 
 int fgt_web_live_open(const struct fgt_web_source *source,
-		      const struct fgt_web_cut *cut, enum fgt_tail_form form,
+		      const struct fgt_web_cut *cut, struct fgt_tail *tail,
 		      enum fgt_web_framing framing,
 		      struct fgt_web_live_counters *counters,
 		      struct fgt_web_live **ret_live, struct fgt_why *why)
@@ -162,8 +162,11 @@ int fgt_web_live_open(const struct fgt_web_source *source,
 	bool is_over;
 	int r;
 
-	if (!live)
+	if (!live) {
+		fgt_tail_free(tail);
 		return -ENOMEM;
+	}
+	live->tail = tail;
 	live->source = source;
 	live->cut = *cut;
 	live->framing = framing;
@@ -181,9 +184,7 @@ int fgt_web_live_open(const struct fgt_web_source *source,
 				   "limit of %d streams reached: close one",
 				   FGT_WEB_LIVE_MAX);
 	}
-	r = fgt_tail_new(form, &live->tail);
-	if (r == 0)
-		r = get_slice(live, why);
+	r = get_slice(live, why);
 	if (r < 0)
 		return r;
 	live->reason = &counters->gone;

@@ -38,11 +38,12 @@ enum fgt_web_framing {
 };
 
 /*
- * cut: which target; its texts are copied. Gets the first slice: errors of the
- * source. -EBUSY: too many streams, with why. -ENOMEM.
+ * cut: which target; its texts are copied. Takes the tail, also where it fails.
+ * Gets the first slice: errors of the source. -EBUSY: too many streams, with
+ * why. -ENOMEM.
  */
 int fgt_web_live_open(const struct fgt_web_source *source,
-		      const struct fgt_web_cut *cut, enum fgt_tail_form form,
+		      const struct fgt_web_cut *cut, struct fgt_tail *tail,
 		      enum fgt_web_framing framing,
 		      struct fgt_web_live_counters *counters,
 		      struct fgt_web_live **ret_live, struct fgt_why *why);

@@ -314,11 +314,13 @@ void fgt_web_answer_live(const struct fgt_web_call *call,
 {
 	const struct fgt_web_defaults defaults = { .seconds = 1 };
 	enum fgt_tail_form form = FGT_TAIL_JSON;
+	FGT_AUTO(fgt_tail_free) struct fgt_tail *tail = NULL;
 	struct fgt_web_wish wish;
 	struct fgt_why why = { "" };
 	const char *text = fgt_web_query_get(call->query, "format");
 	int r = fgt_web_wish_read(call->query,
-				  FGT_WEB_TAKES_TARGET | FGT_WEB_TAKES_LIVE,
+				  FGT_WEB_TAKES_TARGET | FGT_WEB_TAKES_LIVE |
+					  FGT_WEB_TAKES_FILTER,
 				  &defaults, &wish, &why);
 
 	if (r == 0 && call->websocket_key &&
@@ -328,9 +330,12 @@ void fgt_web_answer_live(const struct fgt_web_call *call,
 				"base64");
 	if (r == 0 && text)
 		r = fgt_tail_form_from_name(text, &form, &why);
+	if (r == 0)
+		r = fgt_tail_new(form, &wish.filter, &tail, &why);
 	wish.cut.client_fd = call->client_fd;
 	if (r == 0)
-		r = fgt_web_live_open(call->site->source, &wish.cut, form,
+		r = fgt_web_live_open(call->site->source, &wish.cut,
+				      FGT_TAKE(tail),
 				      call->websocket_key ? FGT_WEB_FRAMES
 							  : FGT_WEB_SERVER_SENT,
 				      &call->site->live, &answer->live, &why);

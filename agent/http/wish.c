@@ -51,7 +51,7 @@ static const struct {
 	{ "function", FGT_WEB_TAKES_FILTER },
 	{ "running", FGT_WEB_TAKES_FILTER },
 	{ "no_idle", FGT_WEB_TAKES_FILTER },
-	{ "tid", FGT_WEB_TAKES_STATES },
+	{ "tid", FGT_WEB_TAKES_STATES | FGT_WEB_TAKES_LIVE },
 	{ "state_frames", FGT_WEB_TAKES_STATES },
 	{ "seconds", FGT_WEB_TAKES_SECONDS },
 	{ "wait", FGT_WEB_TAKES_SECONDS },

@@ -26,7 +26,7 @@ enum fgt_web_takes {
 	FGT_WEB_TAKES_FORMAT = 1 << 4, /* format: any */
 	FGT_WEB_TAKES_PROFILE = 1 << 5, /* format: pprof or folded */
 	FGT_WEB_TAKES_STATES = 1 << 6, /* state_frames, tid */
-	FGT_WEB_TAKES_LIVE = 1 << 7, /* format, which is not read here */
+	FGT_WEB_TAKES_LIVE = 1 << 7, /* tid; format, which is not read here */
 	FGT_WEB_TAKES_SEVERAL = 1 << 8, /* children, all */
 	FGT_WEB_TAKES_FILTER = 1 << 9, /* thread, state, function, … */
 };

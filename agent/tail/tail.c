@@ -19,6 +19,7 @@ struct fgt_tail {
 	struct fgt_tail_event event; /* form, sink, times */
 	uint64_t last_ns;
 	bool has_begun;
+	struct fgt_filter filter; /* owned */
 	struct fgt_tail_thread *threads; /* by tid, then start_time */
 	uint32_t count, capacity;
 };
@@ -32,6 +33,7 @@ struct feed {
 	uint32_t *order; /* runs, by their first new tick */
 	uint32_t order_count;
 	uint32_t *known; /* thread of the slice → of the tail */
+	bool *marks; /* of runs: do they pass? */
 };
 
 int fgt_tail_form_from_name(const char *name, enum fgt_tail_form *ret_form,
@@ -48,14 +50,21 @@ int fgt_tail_form_from_name(const char *name, enum fgt_tail_form *ret_form,
 	return 0;
 }
 
-int fgt_tail_new(enum fgt_tail_form form, struct fgt_tail **ret_tail)
+int fgt_tail_new(enum fgt_tail_form form, const struct fgt_filter *filter,
+		 struct fgt_tail **ret_tail, struct fgt_why *why)
 {
-	struct fgt_tail *tail = calloc(1, sizeof(*tail));
+	FGT_AUTO(fgt_tail_free) struct fgt_tail *tail = NULL;
 
-	if (!tail)
-		return -ENOMEM;
+	if (filter->is_busy)
+		return fgt_why_set(
+			why, -EINVAL,
+			"a stream has no idle threads: what stays as "
+			"it is writes nothing; leave out no-idle");
+	tail = calloc(1, sizeof(*tail));
+	if (!tail || fgt_filter_copy(filter, &tail->filter) < 0)
+		return fgt_why_set(why, -ENOMEM, FGT_NO_MEMORY);
 	tail->event.form = form;
-	*ret_tail = tail;
+	*ret_tail = FGT_TAKE(tail);
 	return 0;
 }
 
@@ -66,6 +75,7 @@ void fgt_tail_free(struct fgt_tail *tail)
 	for (uint32_t i = 0; i < tail->count; i++)
 		free(tail->threads[i].stack.names);
 	free(tail->threads);
+	fgt_filter_done(&tail->filter);
 	free(tail);
 }
 
@@ -162,7 +172,7 @@ static int end_others(struct feed *feed)
 			tail->threads[left++] = *thread;
 			continue;
 		}
-		if (r == 0)
+		if (r == 0 && thread->state[0])
 			r = fgt_tail_put_end(&tail->event, thread);
 		free(thread->stack.names);
 	}
@@ -235,6 +245,23 @@ static bool is_stack_same(const struct fgt_tail_stack *a,
 	       memcmp(a->names, b->names, a->len) == 0;
 }
 
+/* It no longer passes. */
+static int leave(struct feed *feed, const struct fgt_run *run,
+		 struct fgt_tail_thread *thread)
+{
+	struct fgt_tail_event *event = &feed->tail->event;
+	int r;
+
+	if (!thread->state[0])
+		return 0;
+	event->at_ns = feed->slice->tick_ns[first_new(feed, run)];
+	r = fgt_tail_put_left(event, feed->slice, thread);
+	free(thread->stack.names);
+	thread->stack = (struct fgt_tail_stack){ .names = NULL };
+	thread->state[0] = '\0';
+	return r;
+}
+
 static int feed_run(struct feed *feed, const struct fgt_run *run)
 {
 	struct fgt_tail *tail = feed->tail;
@@ -242,8 +269,11 @@ static int feed_run(struct feed *feed, const struct fgt_run *run)
 		&tail->threads[feed->known[run->thread]];
 	const char *state = fgt_slice_state_name(feed->slice, run->state);
 	struct fgt_tail_stack stack;
-	int r = write_names(feed, run, &stack);
+	int r;
 
+	if (!feed->marks[run - feed->slice->runs])
+		return leave(feed, run, thread);
+	r = write_names(feed, run, &stack);
 	if (r < 0)
 		return r;
 	if (is_stack_same(&thread->stack, &stack) &&
@@ -276,6 +306,7 @@ static int feed_all(struct feed *feed)
 		r = end_others(feed);
 	if (r == 0)
 		r = fgt_tail_put_spans(&feed->tail->event, feed->slice,
+				       &feed->tail->filter,
 				       feed->tail->last_ns);
 	return r;
 }
@@ -305,6 +336,8 @@ int fgt_tail_feed(struct fgt_tail *tail, const struct fgt_ring_slice *slice,
 	feed.order = calloc(slice->run_count + (size_t)1, sizeof(uint32_t));
 	feed.known = calloc(slice->thread_count + (size_t)1, sizeof(uint32_t));
 	if (feed.order && feed.known)
+		r = fgt_filter_mark(&tail->filter, slice, &feed.marks);
+	if (r == 0)
 		r = fgt_levels_init(&feed.levels, slice,
 				    tail->event.form == FGT_TAIL_CHROME
 					    ? FGT_STATE_FRAMES_LEAF
@@ -319,5 +352,6 @@ int fgt_tail_feed(struct fgt_tail *tail, const struct fgt_ring_slice *slice,
 	tail->last_ns = last_ns;
 	free(feed.order);
 	free(feed.known);
+	free(feed.marks);
 	return r;
 }

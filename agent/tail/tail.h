@@ -14,6 +14,7 @@
 #include "ringbuf/base/sink.h"
 #include "ringbuf/base/why.h"
 #include "ringbuf/slice/slice.h"
+#include "upload/why/filter.h"
 
 #define FGT_TAIL_PERIOD_MS 500 /* between two slices */
 #define FGT_TAIL_DELAY_MS  150 /* later ticks may still be corrected */
@@ -23,7 +24,7 @@
 
 enum fgt_tail_form {
 	/* A JSON object a line: ts (seconds since the epoch), tid, thread,
-	 * state, stack (root first); or span, mark. */
+	 * state, stack (root first), or left; or span, mark. */
 	FGT_TAIL_JSON,
 	/* Chrome's array without an end: "[", then an event and a comma a
 	 * line. ts is in microseconds since the first tick. */
@@ -36,7 +37,13 @@ struct fgt_tail;
 int fgt_tail_form_from_name(const char *name, enum fgt_tail_form *ret_form,
 			    struct fgt_why *why);
 
-int fgt_tail_new(enum fgt_tail_form form, struct fgt_tail **ret_tail);
+/*
+ * filter: a thread is in the stream while its samples pass; a line ends that
+ * (left; in Chrome's form its functions end). Copied. -EINVAL with why: it asks
+ * for threads that changed, which all of a stream did; -ENOMEM.
+ */
+int fgt_tail_new(enum fgt_tail_form form, const struct fgt_filter *filter,
+		 struct fgt_tail **ret_tail, struct fgt_why *why);
 void fgt_tail_free(struct fgt_tail *tail);
 FGT_DEFINE_AUTO(struct fgt_tail *, fgt_tail_free);
 

@@ -202,6 +202,19 @@ int fgt_tail_put_end(struct fgt_tail_event *event,
 	return end(&json, event);
 }
 
+int fgt_tail_put_left(struct fgt_tail_event *event,
+		      const struct fgt_ring_slice *slice,
+		      const struct fgt_tail_thread *thread)
+{
+	struct fgt_json json;
+
+	if (is_chrome(event))
+		return put_ends(event, &thread->stack, 0, thread->tid);
+	begin_json(&json, event, slice, event->at_ns, thread->tid);
+	fgt_json_put_bool(&json, "left", true);
+	return end(&json, event);
+}
+
 /* phase: "b" begins, "e" ends, "n" is an instant. */
 static int put_span(struct fgt_tail_event *event,
 		    const struct fgt_ring_slice *slice, const char *name,
@@ -226,8 +239,21 @@ static int put_span(struct fgt_tail_event *event,
 	return end(&json, event);
 }
 
+static bool is_of(const struct fgt_ring_slice *slice,
+		  const struct fgt_filter *filter, int32_t tid)
+{
+	uint32_t thread;
+
+	if (!filter->thread)
+		return true;
+	thread = fgt_slice_find_thread(slice, tid);
+	return thread < slice->thread_count &&
+	       fgt_filter_takes_thread(filter, slice, thread);
+}
+
 int fgt_tail_put_spans(struct fgt_tail_event *event,
-		       const struct fgt_ring_slice *slice, uint64_t after_ns)
+		       const struct fgt_ring_slice *slice,
+		       const struct fgt_filter *filter, uint64_t after_ns)
 {
 	uint64_t to_ns = event->at_ns;
 	int r = 0;
@@ -236,6 +262,8 @@ int fgt_tail_put_spans(struct fgt_tail_event *event,
 		const struct fgt_slice_span *span = &slice->spans[i];
 		const char *name = fgt_slice_string(slice, span->name);
 
+		if (!is_of(slice, filter, span->tid))
+			continue;
 		if (span->begin_ns > after_ns && span->begin_ns <= to_ns)
 			r = put_span(event, slice, name, "b", span->number,
 				     span->begin_ns, span->tid);
@@ -246,7 +274,8 @@ int fgt_tail_put_spans(struct fgt_tail_event *event,
 	for (uint32_t i = 0; i < slice->mark_count && r == 0; i++) {
 		const struct fgt_slice_mark *mark = &slice->marks[i];
 
-		if (mark->at_ns > after_ns && mark->at_ns <= to_ns)
+		if (mark->at_ns > after_ns && mark->at_ns <= to_ns &&
+		    is_of(slice, filter, mark->tid))
 			r = put_span(event, slice,
 				     fgt_slice_string(slice, mark->name), "n",
 				     i, mark->at_ns, mark->tid);

@@ -22,7 +22,7 @@ struct fgt_tail_stack {
 struct fgt_tail_thread {
 	int32_t tid;
 	uint64_t start_time;
-	char state[32]; /* "": it is new */
+	char state[32]; /* "": it is new, or does not pass */
 	struct fgt_tail_stack stack;
 	bool is_named; /* in the stream */
 };
@@ -46,8 +46,14 @@ int fgt_tail_put_change(struct fgt_tail_event *event,
 			const struct fgt_tail_stack *stack);
 int fgt_tail_put_end(struct fgt_tail_event *event,
 		     const struct fgt_tail_thread *thread);
-/* Spans that began or ended, and marks, after after_ns up to at_ns. */
+/* The thread is no longer in the stream. */
+int fgt_tail_put_left(struct fgt_tail_event *event,
+		      const struct fgt_ring_slice *slice,
+		      const struct fgt_tail_thread *thread);
+/* Spans that began or ended, and marks, after after_ns up to at_ns, in threads
+ * that the filter names. */
 int fgt_tail_put_spans(struct fgt_tail_event *event,
-		       const struct fgt_ring_slice *slice, uint64_t after_ns);
+		       const struct fgt_ring_slice *slice,
+		       const struct fgt_filter *filter, uint64_t after_ns);
 
 #endif

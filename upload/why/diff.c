@@ -26,6 +26,9 @@ struct comparison {
 	struct fgt_id_map known;
 	uint32_t *known_rows;
 	size_t known_capacity;
+	/* [run_count] of each side: does the filter take it? */
+	bool *marks[FGT_DIFF_SIDES];
+	uint32_t marked; /* on both sides */
 };
 
 static int intern(struct fgt_diff *diff, const char *text, uint32_t *ret_id)
@@ -137,6 +140,8 @@ static int sum(struct comparison *comparison,
 		uint64_t weight = fgt_pace_weight(slice, run->first_tick,
 						  run->tick_count);
 
+		if (!comparison->marks[side][i])
+			continue;
 		r = row_of(comparison, slice, run, &row);
 		if (r == 0)
 			diff->rows[row].samples[side] += weight;
@@ -146,6 +151,36 @@ static int sum(struct comparison *comparison,
 		diff->ticks[side] ? (double)samples / (double)diff->ticks[side]
 				  : 0;
 	return r;
+}
+
+/* By states that have no reasons yet. */
+static int mark(struct comparison *comparison, const struct fgt_filter *filter,
+		const struct fgt_ring_slice *slice, enum fgt_diff_side side)
+{
+	int r = fgt_filter_mark(filter, slice, &comparison->marks[side]);
+
+	for (uint32_t i = 0; r == 0 && i < slice->run_count; i++)
+		comparison->marked += comparison->marks[side][i];
+	return r;
+}
+
+static int sum_both(struct comparison *comparison,
+		    const struct fgt_filter *filter,
+		    struct fgt_ring_slice *before, struct fgt_ring_slice *after)
+{
+	int r = mark(comparison, filter, before, FGT_DIFF_BEFORE);
+
+	if (r == 0)
+		r = mark(comparison, filter, after, FGT_DIFF_AFTER);
+	if (r == 0 && !comparison->marked)
+		r = -ENODATA;
+	if (r == 0)
+		r = fgt_reasons_apply(before);
+	if (r == 0)
+		r = fgt_reasons_apply(after);
+	if (r == 0)
+		r = sum(comparison, before, FGT_DIFF_BEFORE);
+	return r < 0 ? r : sum(comparison, after, FGT_DIFF_AFTER);
 }
 
 /* Marks rows that only their callers distinguish. */
@@ -198,7 +233,7 @@ static void average(struct fgt_diff *diff, double period_ms)
 
 int fgt_diff_new(struct fgt_ring_slice *before, struct fgt_ring_slice *after,
 		 const uint32_t instances[FGT_DIFF_SIDES],
-		 struct fgt_diff **ret_diff)
+		 const struct fgt_filter *filter, struct fgt_diff **ret_diff)
 {
 	FGT_AUTO(fgt_diff_free)
 	struct fgt_diff *diff = calloc(1, sizeof(*diff));
@@ -206,15 +241,11 @@ int fgt_diff_new(struct fgt_ring_slice *before, struct fgt_ring_slice *after,
 	int r = diff ? fgt_strings_init(&diff->strings) : -ENOMEM;
 
 	if (r == 0)
-		r = fgt_reasons_apply(before);
-	if (r == 0)
-		r = fgt_reasons_apply(after);
-	if (r == 0)
-		r = sum(&comparison, before, FGT_DIFF_BEFORE);
-	if (r == 0)
-		r = sum(&comparison, after, FGT_DIFF_AFTER);
+		r = sum_both(&comparison, filter, before, after);
 	if (r == 0)
 		r = find_alike_rows(diff);
+	free(comparison.marks[FGT_DIFF_BEFORE]);
+	free(comparison.marks[FGT_DIFF_AFTER]);
 	fgt_id_map_done(&comparison.rows);
 	fgt_id_map_done(&comparison.known);
 	free(comparison.known_rows);

@@ -13,6 +13,7 @@
 #include "ringbuf/base/owner.h"
 #include "ringbuf/base/strings.h"
 #include "ringbuf/slice/slice.h"
+#include "upload/why/filter.h"
 
 enum fgt_diff_side {
 	FGT_DIFF_BEFORE,
@@ -41,10 +42,12 @@ struct fgt_diff {
 };
 
 /* Both slices need symbols and state names; their states get their reasons.
- * Keeps nothing of them. instances: see struct fgt_diff; NULL: 0. -ENOMEM. */
+ * Keeps nothing of them. instances: see struct fgt_diff; NULL: 0. filter: which
+ * samples; on one side there may be none. -ENODATA: on neither side there are;
+ * -ENOMEM. */
 int fgt_diff_new(struct fgt_ring_slice *before, struct fgt_ring_slice *after,
 		 const uint32_t instances[FGT_DIFF_SIDES],
-		 struct fgt_diff **ret_diff);
+		 const struct fgt_filter *filter, struct fgt_diff **ret_diff);
 void fgt_diff_free(struct fgt_diff *diff);
 FGT_DEFINE_AUTO(struct fgt_diff *, fgt_diff_free);
 

@@ -179,7 +179,6 @@ int fgt_explain(const struct fgt_ring_slice *slice, uint64_t from_ns,
 		return -ENOMEM;
 	explanation->slice = slice;
 	explanation->thread = FGT_ID_NONE;
-	explanation->candidates = candidates;
 	explanation->has_wakes = slice->wake_count > 0;
 	explanation->has_waits = slice->wait_count > 0;
 	r = fgt_windows_new(slice, from_ns, to_ns, &explanation->windows);
@@ -187,6 +186,8 @@ int fgt_explain(const struct fgt_ring_slice *slice, uint64_t from_ns,
 		r = fgt_doings_new(slice, &explanation->doings);
 	if (r == 0 && tid)
 		r = choose_thread(explanation, tid);
+	else if (r == 0 && fgt_filter_is_any(candidates))
+		r = fgt_filter_mark(candidates, slice, &explanation->marks);
 	if (r == 0)
 		r = fgt_explain_thread(explanation);
 	if (r == 0)
@@ -207,5 +208,6 @@ void fgt_explanation_free(struct fgt_explanation *explanation)
 		return;
 	fgt_doings_free(explanation->doings);
 	fgt_windows_free(explanation->windows);
+	free(explanation->marks);
 	free(explanation);
 }

@@ -68,7 +68,8 @@ struct fgt_explanation {
 	uint32_t thread; /* that was asked about, or differs most */
 	bool is_thread_chosen; /* by the caller */
 	uint32_t thread_windows; /* others in which it existed: its baseline */
-	const struct fgt_filter *candidates; /* threads among which; borrowed */
+	/* [run_count]: the time by which it was chosen; NULL: all time. */
+	bool *marks;
 	struct fgt_explained_row rows[FGT_EXPLAIN_ROWS_MAX];
 	uint32_t row_count; /* by ms */
 	struct fgt_explained_step steps[FGT_EXPLAIN_STEPS_MAX];
@@ -86,10 +87,10 @@ struct fgt_explanation {
 
 /*
  * [from_ns, to_ns] of the slice, CLOCK_MONOTONIC; tid 0: the thread whose
- * behaviour differs most, of those that the filter takes. The slice must have
- * its symbols and state names, and must outlive the explanation. -EINVAL if
- * from > to; -ENODATA with fewer than two ticks in the range; -ESRCH: the range
- * has no such thread; -ENOMEM.
+ * behaviour differs most, by the samples that the filter takes. The slice must
+ * have its symbols and state names, and must outlive the explanation. -EINVAL
+ * if from > to; -ENODATA with fewer than two ticks in the range; -ESRCH: the
+ * range has no such thread, or sample; -ENOMEM.
  */
 int fgt_explain(const struct fgt_ring_slice *slice, uint64_t from_ns,
 		uint64_t to_ns, int32_t tid,

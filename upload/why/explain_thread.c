@@ -66,37 +66,41 @@ static void clear(struct table *table)
 	       table->of->windows->count * sizeof(*table->present_ms));
 }
 
-static void add_run(struct table *table, uint32_t run)
+/* counts: else it shows only that the thread was there. */
+static void add_run(struct table *table, uint32_t run, bool counts)
 {
 	const struct fgt_windows *windows = table->of->windows;
 	const struct fgt_run *at = &table->of->slice->runs[run];
 	uint32_t doing = table->of->doings->run_doings[run];
 	double *ms = row(table, doing);
 
-	if (!table->is_used[doing])
+	if (counts && !table->is_used[doing])
 		table->used[table->used_count++] = doing;
-	table->is_used[doing] = true;
+	table->is_used[doing] |= counts;
 	for (uint32_t i = 0; i < at->tick_count; i++) {
 		uint32_t tick = at->first_tick + i;
 
 		if (windows->of_tick[tick] == FGT_WINDOW_NONE)
 			continue;
+		table->present_ms[windows->of_tick[tick]] +=
+			windows->tick_ms[tick];
+		if (!counts)
+			continue;
 		if (windows->of_tick[tick] == 0)
 			table->runs[doing] = run;
 		ms[windows->of_tick[tick]] += windows->tick_ms[tick];
-		table->present_ms[windows->of_tick[tick]] +=
-			windows->tick_ms[tick];
 	}
 }
 
-static void fill(struct table *table, uint32_t thread)
+/* marks: of runs; NULL: all. */
+static void fill(struct table *table, uint32_t thread, const bool *marks)
 {
 	const struct fgt_doings *doings = table->of->doings;
 
 	clear(table);
 	for (uint32_t run = doings->thread_runs[thread];
 	     run < doings->thread_runs[thread + 1]; run++)
-		add_run(table, run);
+		add_run(table, run, !marks || marks[run]);
 }
 
 /* A window in which the thread did not exist is no baseline of it. */
@@ -149,6 +153,14 @@ static double distance(struct table *table)
 	return sum;
 }
 
+static bool has_time(struct table *table)
+{
+	for (uint32_t i = 0; i < table->used_count; i++)
+		if (row(table, table->used[i])[0] > 0)
+			return true;
+	return false;
+}
+
 static void choose(struct fgt_explanation *explanation, struct table *table)
 {
 	double most = -1;
@@ -156,10 +168,9 @@ static void choose(struct fgt_explanation *explanation, struct table *table)
 	for (uint32_t i = 0; i < explanation->slice->thread_count; i++) {
 		double own;
 
-		if (!fgt_filter_takes_thread(explanation->candidates,
-					     explanation->slice, i))
+		fill(table, i, explanation->marks);
+		if (explanation->marks && !has_time(table))
 			continue;
-		fill(table, i);
 		own = distance(table);
 		if (own > most) {
 			most = own;
@@ -300,7 +311,7 @@ int fgt_explain_thread(struct fgt_explanation *explanation)
 	if (r == 0 && explanation->thread == FGT_ID_NONE)
 		r = -ESRCH;
 	if (r == 0) {
-		fill(&table, explanation->thread);
+		fill(&table, explanation->thread, NULL);
 		explanation->thread_windows = count_windows(&table);
 		r = list_rows(explanation, &table);
 	}

@@ -27,6 +27,36 @@ bool fgt_filter_is_any(const struct fgt_filter *filter)
 	       filter->is_running || filter->is_busy;
 }
 
+static bool copy_text(const char *text, const char **ret_copy)
+{
+	*ret_copy = text ? strdup(text) : NULL;
+	return *ret_copy || !text;
+}
+
+int fgt_filter_copy(const struct fgt_filter *filter,
+		    struct fgt_filter *ret_copy)
+{
+	struct fgt_filter copy = *filter;
+	bool is_whole = copy_text(filter->thread, &copy.thread);
+
+	is_whole &= copy_text(filter->state, &copy.state);
+	is_whole &= copy_text(filter->function, &copy.function);
+	if (!is_whole) {
+		fgt_filter_done(&copy);
+		return -ENOMEM;
+	}
+	*ret_copy = copy;
+	return 0;
+}
+
+void fgt_filter_done(struct fgt_filter *copy)
+{
+	free((char *)copy->thread);
+	free((char *)copy->state);
+	free((char *)copy->function);
+	*copy = (struct fgt_filter){ .thread = NULL };
+}
+
 static bool is_match(const char *pattern, const char *text)
 {
 	return !pattern || fnmatch(pattern, text, 0) == 0;

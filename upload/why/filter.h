@@ -24,6 +24,11 @@ struct fgt_filter {
 
 bool fgt_filter_is_any(const struct fgt_filter *filter);
 
+/* With its own patterns, for fgt_filter_done(). -ENOMEM. */
+int fgt_filter_copy(const struct fgt_filter *filter,
+		    struct fgt_filter *ret_copy);
+void fgt_filter_done(struct fgt_filter *copy);
+
 /* Is that thread's name or number taken? state, function, … do not count. */
 bool fgt_filter_takes_thread(const struct fgt_filter *filter,
 			     const struct fgt_ring_slice *slice,

@@ -90,6 +90,7 @@ static const struct fgt_mcp_argument of_why[] = {
 	RANGE("1s"),
 	TID("where the time of this thread went (default: of the one whose "
 	    "behaviour differs most)"),
+	FILTERS,
 	{ "span", FGT_MCP_TEXT, "--span",
 	  "instead of tid and last: the longest span or task of that name, and "
 	  "its thread" },
@@ -101,6 +102,7 @@ static const struct fgt_mcp_argument of_stacks[] = {
 	TARGET,
 	{ "at", FGT_MCP_TEXT, "--at", "at that time (default: now): " TIMES },
 	TID("this thread only"),
+	FILTERS,
 	SLICE_FILE,
 	END
 };
@@ -112,6 +114,7 @@ static const struct fgt_mcp_argument of_diff[] = {
 	  "begin of the earlier time to compare with, in the same forms" },
 	{ "against_to", FGT_MCP_TEXT, "--against-to",
 	  "its end (default: from)" },
+	FILTERS,
 	SLICE_FILE,
 	{ "before", FGT_MCP_TEXT, NULL,
 	  "instead of times: the .fgt file of the ordinary time" },

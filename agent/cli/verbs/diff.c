@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "agent/cli/complaint.h"
+#include "agent/cli/output/export.h"
 #include "agent/cli/output/form.h"
 #include "agent/cli/output/input.h"
 #include "agent/cli/output/json_to.h"
@@ -38,6 +39,7 @@ static const struct fgt_option options[] = {
 	  "slow)",
 	  NULL },
 	FGT_FETCH_TARGET_OPTIONS,
+	FGT_FILTER_OPTIONS,
 	{ "top", 0, "N", "so many rows, 0: all (default: 20)", NULL },
 	FGT_FORM_OPTIONS,
 	FGT_JSON_TO_OPTION,
@@ -312,8 +314,12 @@ static int answer(const struct fgt_arguments *arguments, struct pair *pair,
 {
 	FGT_AUTO(fgt_diff_free) struct fgt_diff *diff = NULL;
 	FGT_AUTO(fgt_json_to_free) struct fgt_json_to *json = NULL;
-	int r = fgt_diff_new(pair->before, pair->after, pair->instances, &diff);
+	const struct fgt_filter filter = fgt_export_filter(arguments);
+	int r = fgt_diff_new(pair->before, pair->after, pair->instances,
+			     &filter, &diff);
 
+	if (r == -ENODATA)
+		return fgt_filter_explain(&filter, pair->after, why);
 	if (r < 0)
 		return fgt_why_set(why, r, FGT_NO_MEMORY);
 	r = fgt_json_to_open(arguments, &json, why);
@@ -371,7 +377,9 @@ const struct fgt_verb fgt_verb_diff = {
 		    "--against-from T [--against-to T] | "
 		    "--span NAME | --trace-id ID --slower-than D|pN "
 		    "[--against D|pN] [-p PID [--children] | -n NAME | --all | "
-		    "FILE.fgt] [--top N] [-f text|md|json]",
+		    "FILE.fgt] [--thread PATTERN] [--state PATTERN] "
+		    "[--function PATTERN] [--running] [--no-idle] [--top N] "
+		    "[-f text|md|json]",
 	.summary = "what threads did more, and less, than before",
 	.options = options,
 	.operands_max = 2,

@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "agent/cli/complaint.h"
+#include "agent/cli/output/export.h"
 #include "agent/cli/verbs/fetch.h"
 #include "agent/cli/verbs/verbs.h"
 #include "agent/tail/tail.h"
@@ -24,6 +25,7 @@ static const struct fgt_option options[] = {
 	{ "name", 'n', "NAME", "the target's name (default: the only one)",
 	  "pid " },
 	{ "tid", 0, "TID", "one thread only", NULL },
+	FGT_FILTER_OPTIONS,
 	{ "format", 'f', "FORMAT", "json (a line each) or chrome", NULL },
 	{ "socket", 0, "PATH", "the daemon's control socket", NULL },
 	{ .name = NULL },
@@ -133,6 +135,7 @@ static int run(const struct fgt_arguments *arguments)
 	char socket_path[FGT_SOCKET_PATH_SIZE];
 	struct fgt_fetch fetch = { .socket_path = socket_path };
 	enum fgt_tail_form form = FGT_TAIL_JSON;
+	const struct fgt_filter filter = fgt_export_filter(arguments);
 	struct fgt_why why = { "" };
 	int r = fgt_fetch_socket(arguments, socket_path, sizeof(socket_path),
 				 &why);
@@ -142,7 +145,7 @@ static int run(const struct fgt_arguments *arguments)
 	if (r == 0)
 		r = read_target(arguments, &fetch, &why);
 	if (r == 0)
-		r = fgt_tail_new(form, &tail);
+		r = fgt_tail_new(form, &filter, &tail, &why);
 	if (r < 0)
 		return fgt_complain_why(NAME, fgt_fetch_exit(r), &why);
 	return print_all(&fetch, tail);
@@ -150,13 +153,18 @@ static int run(const struct fgt_arguments *arguments)
 
 const struct fgt_verb fgt_verb_tail = {
 	.name = "tail",
-	.synopsis = "[-p PID | -n NAME] [--tid TID] [-f json|chrome]",
+	.synopsis = "[-p PID | -n NAME] [--tid TID | --thread PATTERN] "
+		    "[--state PATTERN] [--function PATTERN] [--running] "
+		    "[-f json|chrome]",
 	.summary = "print what a target does, as it happens",
 	.options = options,
 	.run = run,
 	.help = "A line where the stack or state of a thread changes, and where "
 		"a span begins or\nends, until the target ends. chrome is an "
-		"array without an end, which viewers\nread as it is.\n"
+		"array without an end, which viewers\nread as it is. A thread "
+		"whose samples no longer pass --state, --function or\n--running "
+		"has left; --no-idle is refused: what stays as it is writes "
+		"nothing.\n"
 		"\nExamples:\n"
 		"  fgtrace-agent tail -n redis-server | grep futex\n"
 		"  fgtrace-agent tail -p 1234 -f chrome >now.trace.json\n",

@@ -8,6 +8,7 @@
 
 #include "agent/cli/complaint.h"
 #include "agent/cli/output/explanation.h"
+#include "agent/cli/output/export.h"
 #include "agent/cli/output/input.h"
 #include "agent/cli/output/json_to.h"
 #include "agent/cli/range/range.h"
@@ -17,6 +18,8 @@
 
 #define LAST_NS 1000000000ull
 #define NAME	fgt_verb_why.name
+/* The flags of FGT_FILTER_OPTIONS choose the thread. */
+#define CHOOSING "thread state function running no-idle "
 
 static const struct fgt_option options[] = {
 	FGT_RANGE_OPTIONS,
@@ -26,17 +29,15 @@ static const struct fgt_option options[] = {
 	FGT_FETCH_TARGET_OPTIONS,
 	{ "tid", 0, "TID",
 	  "this thread (default: the one whose behaviour differs most)",
-	  "span " },
-	{ "thread", 0, "PATTERN",
-	  "of threads with such a name or number that which differs most",
-	  "tid span transaction " },
+	  "span " CHOOSING },
+	FGT_FILTER_OPTIONS,
 	{ "span", 0, "NAME",
 	  "the longest span or task of that name (in the range, if given); its "
 	  "thread",
-	  "tid last " },
+	  "tid last " CHOOSING },
 	{ "transaction", 0, "ID",
 	  "the same of the spans of that trace (their label trace_id)",
-	  "tid last " },
+	  "tid last " CHOOSING },
 	FGT_FORM_OPTIONS,
 	FGT_JSON_TO_OPTION,
 	{ "socket", 0, "PATH", "the daemon's control socket", NULL },
@@ -120,7 +121,7 @@ static int explain_error(int r, const struct fgt_ring_slice *slice,
 {
 	switch (r) {
 	case -ESRCH:
-		if (question->candidates.thread)
+		if (fgt_filter_is_any(&question->candidates))
 			return fgt_filter_explain(&question->candidates, slice,
 						  why);
 		return fgt_why_set(why, -ENODATA,
@@ -190,7 +191,7 @@ static int read_question(const struct fgt_arguments *arguments,
 	ret_question->tid = (int32_t)tid;
 	ret_question->span = fgt_options_get(arguments, "span");
 	ret_question->trace = fgt_options_get(arguments, "transaction");
-	ret_question->candidates.thread = fgt_options_get(arguments, "thread");
+	ret_question->candidates = fgt_export_filter(arguments);
 	return 0;
 }
 
@@ -236,11 +237,12 @@ static int run(const struct fgt_arguments *arguments)
 
 const struct fgt_verb fgt_verb_why = {
 	.name = "why",
-	.synopsis =
-		"[--from T --to T | --last D] "
-		"[-p PID [--children] | -n NAME | --all | FILE.fgt] "
-		"[--tid TID | --thread PATTERN | --span NAME | --transaction ID] "
-		"[-f text|md|json]",
+	.synopsis = "[--from T --to T | --last D] "
+		    "[-p PID [--children] | -n NAME | --all | FILE.fgt] "
+		    "[--tid TID | --span NAME | --transaction ID | "
+		    "[--thread PATTERN] [--state PATTERN] [--function PATTERN] "
+		    "[--running] [--no-idle]] "
+		    "[-f text|md|json]",
 	.summary = "what was different in a past time, and what caused it",
 	.options = options,
 	.operands_max = 1,
@@ -248,7 +250,9 @@ const struct fgt_verb fgt_verb_why = {
 	.help = "Compares the range with the rest of the recording, cut into "
 		"windows of the same\nlength: where the time of one thread "
 		"went, which threads kept it waiting, and what\ntook more time "
-		"than usual in all threads. In a file 'now' is its end.\n\n" FGT_RANGE_TEXT
+		"than usual in all threads. In a file 'now' is its end.\n"
+		"--thread, --state, --function, --running and --no-idle choose "
+		"the thread: that\nwhose samples of that kind differ most.\n\n" FGT_RANGE_TEXT
 		"\nExamples:\n"
 		"  fgtrace-agent why --from -12s --to -11.2s -n redis-server\n"
 		"  fgtrace-agent why --from 14:03:07 --to 14:03:08.5 -p 1234 "

@@ -266,6 +266,16 @@ def events_as_they_happen(checks, bench):
         stacks = check_chrome_array(lines)
         checks.ok(f"{name} is an open array whose B and E fit",
                   len(stacks) > 1 and any(stacks.values()), lines[:3])
+    streamed = site.curl("/api/v1/live?running=1", "-N", "-m",
+                         "3", "-H", f"Authorization: Bearer {site.token}")
+    events = [json.loads(line) for line in events_of(streamed.stdout)]
+    checks.ok("a stream of some samples has no others", events and all(
+        "left" in e or e["state"] in ("running", "runnable") for e in events),
+        events[:3] or streamed)
+    answer = site.get("/api/v1/live?no_idle=1")
+    checks.ok("a stream without idle threads is refused, and why",
+              answer.status == 400 and "leave out no-idle" in answer.text,
+              answer)
     streams = []
     for _ in range(9):
         one = socket.create_connection(("127.0.0.1", site.port), 30)
@@ -297,9 +307,11 @@ def events_as_they_happen(checks, bench):
     site.target.wait()
     child.stdout.read()
     checks.ok("tail ends with its target", child.wait(20) == 0, "")
-    result = bench.run("--socket", site.daemon.socket, "tail", "-f", "svg")
-    checks.ok("tail -f svg is refused", result.returncode == 2 and
-              "a stream has json and chrome" in result.stderr, result)
+    for flag, text in ((("-f", "svg"), "a stream has json and chrome"),
+                       (("--no-idle",), "leave out no-idle")):
+        result = bench.run("--socket", site.daemon.socket, "tail", *flag)
+        checks.ok(f"tail {flag[0]} is refused, and why", result.returncode == 2
+                  and text in result.stderr, result)
     site.daemon.end()
 
 

@@ -56,6 +56,27 @@ def check_pprof(bench, paths):
        seconds(grown[0].split()[3]) > 0.5, result.stdout + result.stderr)
 
 
+def check_filters(bench, paths):
+    """Rows of some threads, functions and states."""
+    def rows(*flags):
+        return json.loads(bench.run("diff", *paths, "--json", "--top", "0",
+                                    *flags).stdout)["rows"]
+    for name, flags in (
+            ("threads", ("--thread", "worker-*")),
+            ("function", ("--function", "lookup_cache")),
+            ("states", ("--state", "futex", "--thread", "worker-*"))):
+        found = rows(*flags)
+        ok(f"{name}: the wait for the lock, and no other thread",
+           found and len(found) < len(rows()) and lock_row({"rows": found}) and
+           all(row["threads"] == "worker-*" for row in found), found)
+    ok("--running: no row is blocked", all(
+        row["state"] in ("running", "runnable")
+        for row in rows("--running")) and rows("--running"))
+    none = bench.run("diff", *paths, "--state", "none-such")
+    ok("a filter that takes nothing is explained", none.returncode == 5 and
+       "no sample passes the filter: states are" in none.stderr, none)
+
+
 def seconds(text):
     return float(text[:-2]) / 1e3 if text.endswith("ms") else float(text[:-1])
 
@@ -90,6 +111,7 @@ def main():
            len(few.splitlines()) == 5 and
            f"and {len(all_rows.splitlines()) - 4} more: --top 0 shows all" in
            few and "shows all" not in all_rows, few + all_rows)
+        check_filters(bench, paths)
         same = bench.run("diff", paths[0], paths[0]).stdout
         ok("a slice and itself: nothing", "nothing grew or shrank" in same,
            same)

@@ -19,6 +19,7 @@
 #define TRACE                                                                  \
 	(FGT_WEB_TAKES_TARGET | FGT_WEB_TAKES_SECONDS | FGT_WEB_TAKES_HZ |     \
 	 FGT_WEB_TAKES_STATES | CHOICES)
+#define LIVE	(FGT_WEB_TAKES_TARGET | FGT_WEB_TAKES_LIVE | FGT_WEB_TAKES_FILTER)
 #define PROFILE (TRACE | FGT_WEB_TAKES_PROFILE)
 #define SLICE                                                                  \
 	(FGT_WEB_TAKES_TARGET | FGT_WEB_TAKES_RANGE | FGT_WEB_TAKES_FORMAT |   \
@@ -103,6 +104,9 @@ static void processes_and_samples_are_chosen(void **state)
 	assert_string_equal(wish.filter.function, "main");
 	assert_false(wish.filter.is_running);
 	assert_true(wish.filter.is_busy);
+	assert_int_equal(read_wish("tid=5&state=futex", LIVE, &wish), 0);
+	assert_int_equal(wish.cut.tid, 5);
+	assert_string_equal(wish.filter.state, "futex");
 	assert_int_equal(read_wish("all=1&running=1", TRACE, &wish), 0);
 	assert_true(wish.cut.choice.is_all);
 	assert_true(wish.filter.is_running);

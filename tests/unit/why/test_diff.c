@@ -7,11 +7,14 @@
 /* cmocka needs the four above first */
 #include <cmocka.h>
 
+#include <errno.h>
 #include <math.h>
 #include <string.h>
 
 #include "tests/unit/ringbuf/slice_fixture.h"
 #include "upload/why/diff.h"
+
+static const struct fgt_filter all = { 0 };
 
 /* Two workers run for so many of the ticks, and wait for the rest. */
 static struct fgt_ring_slice *slice_of(uint32_t ticks, uint32_t running)
@@ -54,7 +57,7 @@ static void slices_of_any_length_compare(void **state)
 	const struct fgt_diff_row *row;
 
 	(void)state;
-	assert_int_equal(fgt_diff_new(before, after, NULL, &diff), 0);
+	assert_int_equal(fgt_diff_new(before, after, NULL, &all, &diff), 0);
 	assert_int_equal(diff->count, 2);
 	row = find(diff, "work");
 	/* 2 threads at 10 %, then at 50 %. */
@@ -77,9 +80,29 @@ static void new_things_have_no_past(void **state)
 	FGT_AUTO(fgt_diff_free) struct fgt_diff *diff = NULL;
 
 	(void)state;
-	assert_int_equal(fgt_diff_new(before, after, NULL, &diff), 0);
+	assert_int_equal(fgt_diff_new(before, after, NULL, &all, &diff), 0);
 	assert_int_equal(find(diff, "work")->samples[FGT_DIFF_BEFORE], 0);
 	assert_int_equal(find(diff, "work")->samples[FGT_DIFF_AFTER], 10);
+}
+
+static void a_filter_takes_what_one_side_has(void **state)
+{
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *before = slice_of(100, 0);
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *after = slice_of(100, 5);
+	FGT_AUTO(fgt_diff_free) struct fgt_diff *diff = NULL;
+	const struct fgt_filter working = { .function = "work" };
+	const struct fgt_filter none = { .function = "rest" };
+
+	(void)state;
+	assert_int_equal(fgt_diff_new(before, after, NULL, &none, &diff),
+			 -ENODATA);
+	assert_int_equal(fgt_diff_new(before, after, NULL, &working, &diff), 0);
+	assert_int_equal(diff->count, 1);
+	assert_int_equal(find(diff, "work")->samples[FGT_DIFF_AFTER], 10);
+	assert_true(diff->threads[FGT_DIFF_BEFORE] == 0);
+	assert_true(fabs(diff->threads[FGT_DIFF_AFTER] - 0.1) < 1e-9);
 }
 
 int main(void)
@@ -87,6 +110,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(slices_of_any_length_compare),
 		cmocka_unit_test(new_things_have_no_past),
+		cmocka_unit_test(a_filter_takes_what_one_side_has),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
