@@ -6,10 +6,12 @@
  */
 #include "ringbuf/slice/slice_codec.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <msgpack.h>
 #include <stdlib.h>
 
+#include "ringbuf/base/hash.h"
 #include "ringbuf/slice/processes.h"
 #include "ringbuf/slice/slice_layout.h"
 
@@ -262,13 +264,31 @@ static uint32_t count_keys(const struct fgt_ring_slice *slice)
 	return count;
 }
 
-static int encode(const struct fgt_ring_slice *slice,
-		  const struct fgt_sink *sink)
+/* What was written to a sink, added up. */
+struct sum {
+	const struct fgt_sink *target;
+	uint32_t crc;
+};
+
+static int write_summed(void *context, const void *bytes, size_t len)
 {
+	struct sum *sum = context;
+
+	sum->crc = fgt_crc32c(sum->crc, bytes, len);
+	return fgt_sink_write(sum->target, bytes, len);
+}
+
+static int encode(const struct fgt_ring_slice *slice,
+		  const struct fgt_sink *target)
+{
+	struct sum sum = { .target = target };
+	const struct fgt_sink sink = { .write = write_summed, .context = &sum };
 	struct fgt_sink_buffer buffer;
 	msgpack_packer packer;
+	uint32_t crc;
+	int r;
 
-	fgt_sink_buffer_init(&buffer, sink);
+	fgt_sink_buffer_init(&buffer, &sink);
 	msgpack_packer_init(&packer, &buffer, put_bytes);
 	fgt_sink_buffer_put(&buffer, FGT_SLICE_MAGIC, FGT_SLICE_MAGIC_LEN);
 	msgpack_pack_map(&packer, count_keys(slice));
@@ -284,7 +304,13 @@ static int encode(const struct fgt_ring_slice *slice,
 	for (size_t i = 0; i < FGT_TABLE_COUNT; i++)
 		if (!is_left_out(&fgt_slice_tables[i], slice))
 			pack_table(&packer, &fgt_slice_tables[i], slice);
-	return fgt_sink_buffer_flush(&buffer);
+	fgt_sink_buffer_put(&buffer, FGT_SLICE_CHECKSUM,
+			    FGT_SLICE_CHECKSUM_LEN);
+	r = fgt_sink_buffer_flush(&buffer);
+	if (r)
+		return r;
+	crc = htobe32(sum.crc);
+	return fgt_sink_write(target, &crc, sizeof(crc));
 }
 
 int fgt_slice_encode(const struct fgt_ring_slice *slice,

@@ -13,7 +13,13 @@
 #define FGT_SLICE_MAGIC	    "FGT1" /* then one msgpack map */
 #define FGT_SLICE_MAGIC_LEN 4
 /* Keys of that map, without those that may be left out. */
-#define FGT_SLICE_KEY_COUNT 24
+#define FGT_SLICE_KEY_COUNT 25
+/* Its last pair. The value follows: CRC-32C of all bytes before it, 4 bytes. */
+#define FGT_SLICE_CHECKSUM                                                     \
+	"\xa8"                                                                 \
+	"checksum"                                                             \
+	"\xce"
+#define FGT_SLICE_CHECKSUM_LEN 10
 
 /*
  * Streams the slice; memory does not grow with it. Errors are the sink's, and
@@ -32,8 +38,8 @@ bool fgt_slice_has_magic(const uint8_t *bytes, size_t len);
 
 /*
  * Reads a slice back from untrusted bytes. Allocates at most a small multiple
- * of len. -EBADMSG malformed, -EPROTONOSUPPORT another version, -ENOMEM; why
- * has the cause and the place.
+ * of len. -EBADMSG malformed, or another checksum than it has;
+ * -EPROTONOSUPPORT another version; -ENOMEM; why has the cause and the place.
  *
  * MT-Safe | AS-Unsafe
  */

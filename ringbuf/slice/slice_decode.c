@@ -7,9 +7,11 @@
  */
 #include "ringbuf/slice/slice_codec.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <string.h>
 
+#include "ringbuf/base/hash.h"
 #include "ringbuf/base/msgpack_cursor.h"
 #include "ringbuf/slice/processes.h"
 #include "ringbuf/slice/slice_head.h"
@@ -392,6 +394,38 @@ static int check_magic(const uint8_t *bytes, size_t len, struct fgt_why *why)
 	return 0;
 }
 
+/* Files from before the checksum have none. */
+static bool matches_checksum(const uint8_t *bytes, size_t len)
+{
+	uint32_t crc;
+
+	if (len < FGT_SLICE_CHECKSUM_LEN + sizeof(crc))
+		return true;
+	len -= sizeof(crc);
+	if (memcmp(bytes + len - FGT_SLICE_CHECKSUM_LEN, FGT_SLICE_CHECKSUM,
+		   FGT_SLICE_CHECKSUM_LEN) != 0)
+		return true;
+	memcpy(&crc, bytes + len, sizeof(crc));
+	return be32toh(crc) == fgt_crc32c(0, bytes, len);
+}
+
+/* A file that was cut off has no checksum any more. */
+static int check_whole(const uint8_t *bytes, size_t len, struct fgt_why *why)
+{
+	if (!matches_checksum(bytes, len))
+		return fgt_why_set(why, -EBADMSG,
+				   "damaged slice: its bytes do not match its "
+				   "checksum");
+	if (fgt_msgpack_check(bytes + FGT_SLICE_MAGIC_LEN,
+			      len - FGT_SLICE_MAGIC_LEN, NESTING_MAX) < 0)
+		return fgt_why_set(
+			why, -EBADMSG,
+			"damaged slice: cut off at byte %zu, or with "
+			"bytes that do not belong to it",
+			len);
+	return 0;
+}
+
 int fgt_slice_decode(const uint8_t *bytes, size_t len,
 		     struct fgt_ring_slice **ret_slice, struct fgt_why *why)
 {
@@ -401,15 +435,12 @@ int fgt_slice_decode(const uint8_t *bytes, size_t len,
 	int r;
 
 	r = check_magic(bytes, len, why);
+	if (r == 0)
+		r = check_whole(bytes, len, why);
 	if (r)
 		return r;
-	bytes += FGT_SLICE_MAGIC_LEN;
-	len -= FGT_SLICE_MAGIC_LEN;
-	if (fgt_msgpack_check(bytes, len, NESTING_MAX))
-		return fgt_why_set(why, -EBADMSG,
-				   "damaged slice: cut short, or with bytes "
-				   "that do not belong to it");
-	fgt_msgpack_cursor_init(&cursor, bytes, len);
+	fgt_msgpack_cursor_init(&cursor, bytes + FGT_SLICE_MAGIC_LEN,
+				len - FGT_SLICE_MAGIC_LEN);
 	count = fgt_msgpack_read_map(&cursor);
 	r = read_version(&cursor, why);
 	if (r)

@@ -10,8 +10,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "ringbuf/base/hash.h"
 #include "ringbuf/base/sink.h"
-#include "upload/deliver/spool/crc32c.h"
 #include "upload/deliver/spool/spool_file.h"
 
 static void put_sum(uint8_t *place, const uint8_t *bytes, size_t len)

@@ -12,6 +12,7 @@ import re
 import subprocess
 
 from kit.cli_checks import ok, run_groups, start_busy, start_sampling
+from kit.crc32c import FGT_END
 from kit.read_fgt import BadSlice, Slice
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(
@@ -92,6 +93,33 @@ def test_damage(bench, data):
        differing[:10])
 
 
+def test_broken_copy(bench, data):
+    """A copy of a real file with one bit changed, or that was broken off, is
+    refused, and the error has the cause and the remedy."""
+    ok("a file ends with its checksum", data[:-4].endswith(FGT_END))
+    passed = []
+    for bit in range(0, 8 * len(data), 8 * len(data) // 149):
+        damaged = bytearray(data)
+        damaged[bit // 8] ^= 1 << bit % 8
+        if convert(bench, bytes(damaged)) not in (None, convert(bench, data)):
+            passed.append(bit)
+    ok("no changed bit changes what is shown", not passed, passed)
+    path = bench.path("broken.fgt")
+    for content, cause in ((data[:len(data) // 2],
+                            f"cut off at byte {len(data) // 2},"),
+                           (data[:2000] + b"\0" * 512 + data[2512:],
+                            "do not match its checksum")):
+        with open(path, "wb") as file:
+            file.write(content)
+        for verb in (["convert", path, "-o", "-", "-f", "folded"],
+                     ["why", path], ["diff", path, path]):
+            result = bench.run(*verb)
+            ok(f"{verb[0]} refuses a broken copy",
+               result.returncode == 1 and cause in result.stderr and
+               "copy or write it once more" in result.stderr and
+               len(result.stderr.splitlines()) == 1, result.stderr)
+
+
 def run(bench):
     test_example()
     for path in sorted(glob.glob(os.path.join(CORPUS, "*.fgt"))):
@@ -107,6 +135,7 @@ def run(bench):
     ok("a real slice has threads, frames and ticks",
        len(found.ticks) > 100 and len(found.frames) > 3 and
        found.process["pid"] == pid, f"{len(found.ticks)} ticks")
+    test_broken_copy(bench, read(path))
 
 
 if __name__ == "__main__":

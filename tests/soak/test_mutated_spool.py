@@ -17,6 +17,7 @@ import time
 
 from parts.attacked import ENVIRONMENT, Attacked
 from parts.series import check_series, look
+from kit.crc32c import crc32c
 from kit.daemon_bench import sleeper
 from kit.daemon_client import call
 from kit.harness import Bench, Checks
@@ -30,18 +31,6 @@ EXTREMES = (0, 1, 47, 48, 16384, 16385, 0x7fffffff, 0x80000000, 0xffffffff,
             64 << 20, (64 << 20) + 1, 1 << 40, (1 << 63) - 1, (1 << 64) - 1)
 NAMES = ("lock", "flush", "..spool", ".spool", "x.spool", "%n.spool",
          "-" * 200 + ".spool", "0" * 60 + ".spool")
-TABLE = []
-for byte in range(256):
-    for _ in range(8):
-        byte = byte >> 1 ^ (0x82f63b78 if byte & 1 else 0)
-    TABLE.append(byte)
-
-
-def crc32c(data):
-    crc = 0xffffffff
-    for each in data:
-        crc = TABLE[(crc ^ each) & 255] ^ crc >> 8
-    return crc ^ 0xffffffff
 
 
 def mend_sums(data):

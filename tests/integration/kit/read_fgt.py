@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads .fgt files, written from ringbuf/README.md alone.
 
-usage: read_fgt.py FILE.fgt: prints its stacks as folded lines.
+usage: python3 -m kit.read_fgt FILE.fgt: prints its stacks as folded lines.
 
 Raises BadSlice for everything that a reader must refuse.
 """
@@ -9,6 +9,8 @@ import math
 import re
 import struct
 import sys
+
+from kit.crc32c import is_as_written
 
 MARKERS = {
     1: "[kernel]", 2: "[kernel: not permitted]",
@@ -25,10 +27,8 @@ TEXTS = {"name": 63, "exe": 511, "host": 64, "arch": 15, "os_release": 64,
          "title": 127}
 SERVICE_TEXTS = ("name", "namespace", "version", "instance", "environment",
                  "unit", "container")
-WAIT_KINDS, WAKE_CONTEXTS = 14, 3
-# Kinds of waits.
-LOCKS, NOTIFICATION, DESCRIPTOR, CHILD = (1, 2, 3, 4), 4, 5, 7
-CONDITION_BYTES = 48
+WAIT_KINDS, WAKE_CONTEXTS, CONDITION_BYTES = 14, 3, 48
+LOCKS, NOTIFICATION, DESCRIPTOR, CHILD = (1, 2, 3, 4), 4, 5, 7  # of waits
 NOT_BLOCKED = (0, 3, 4)  # running, unknown, runnable
 NESTING_MAX, STRING_MAX, SYMBOLS_MAX, DEPTH_MAX = 16, 4096, 64, 1032
 PERIODS_MAX, SPAN_DEPTH_MAX = 2 ** 20 - 1, 64
@@ -162,8 +162,7 @@ TABLES = {
     "tasks": ("d32", u64, u64, u64, u32, u32, i32),
     "spans": ("d32", u32, u64, u64, u64, u32, i32),
     "marks": ("d64", u32, i32), "counters": ("d32", u64, double),
-    "labels": ("d32", u32, u32),
-    "notes": (u32, u32),
+    "labels": ("d32", u32, u32), "notes": (u32, u32),
     "waits": (u32, i32, u64, i32, u64, u32, u32), "run_waits": ("d32", u32),
     "wakers": (i32, i32, u32, u32, u32), "wakes": ("d32", "d64", u32, u32),
     "processes": (i32, u64, u32, u32, u32), "members": ("d32", u32)}
@@ -206,6 +205,7 @@ class Slice:
 
     def __init__(self, data):
         need(data[:4] == b"FGT1", "not FGT1")
+        need(is_as_written(data), "its checksum differs")
         unpacker = Unpacker(data[4:])
         pairs = members(unpacker.read())
         need(unpacker.at == len(unpacker.data), "bytes behind the map")

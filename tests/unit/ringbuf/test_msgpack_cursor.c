@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading msgpack in place: values, ranges, errors that stick. */
+/* Reading msgpack in place: values, ranges, errors that stick; the check. */
 #include "ringbuf/base/msgpack_cursor.h"
 
 #include <errno.h>
@@ -170,6 +170,136 @@ static void skip_steps_over_one_object_of_any_kind(void **state)
 	assert_refused(&c);
 }
 
+static int check(const char *bytes, size_t len, unsigned int max_depth)
+{
+	return fgt_msgpack_check((const uint8_t *)bytes, len, max_depth);
+}
+
+/* One object of each type, whole. */
+static const struct {
+	const char *bytes;
+	size_t len;
+} whole[] = {
+	{ "\x7f", 1 },
+	{ "\xe0", 1 },
+	{ "\xc0", 1 },
+	{ "\xc2", 1 },
+	{ "\xc3", 1 },
+	{ "\xa3"
+	  "abc",
+	  4 },
+	{ "\xc4\x01"
+	  "a",
+	  3 },
+	{ "\xc5\x00\x01"
+	  "a",
+	  4 },
+	{ "\xc6\0\0\0\x01"
+	  "a",
+	  6 },
+	{ "\xc7\x01\x05"
+	  "a",
+	  4 },
+	{ "\xc8\x00\x01\x05"
+	  "a",
+	  5 },
+	{ "\xc9\0\0\0\x01\x05"
+	  "a",
+	  7 },
+	{ "\xca"
+	  "1234",
+	  5 },
+	{ "\xcb"
+	  "12345678",
+	  9 },
+	{ "\xcc"
+	  "1",
+	  2 },
+	{ "\xcd"
+	  "12",
+	  3 },
+	{ "\xce"
+	  "1234",
+	  5 },
+	{ "\xcf"
+	  "12345678",
+	  9 },
+	{ "\xd0"
+	  "1",
+	  2 },
+	{ "\xd1"
+	  "12",
+	  3 },
+	{ "\xd2"
+	  "1234",
+	  5 },
+	{ "\xd3"
+	  "12345678",
+	  9 },
+	{ "\xd4\x05"
+	  "1",
+	  3 },
+	{ "\xd5\x05"
+	  "12",
+	  4 },
+	{ "\xd6\x05"
+	  "1234",
+	  6 },
+	{ "\xd7\x05"
+	  "12345678",
+	  10 },
+	{ "\xd8\x05"
+	  "1234567812345678",
+	  18 },
+	{ "\xd9\x01"
+	  "a",
+	  3 },
+	{ "\xda\0\x01"
+	  "a",
+	  4 },
+	{ "\xdb\0\0\0\x01"
+	  "a",
+	  6 },
+	{ "\xdc\0\x01\x05", 4 },
+	{ "\xdd\0\0\0\x01\x05", 6 },
+	{ "\xde\0\x01\x05\x06", 5 },
+	{ "\xdf\0\0\0\x01\x05\x06", 7 },
+	{ "\x81\x01\x02", 3 },
+	{ "\x92\x01\x02", 3 },
+	{ "\x90", 1 },
+};
+
+static void check_takes_each_type(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof(whole) / sizeof(whole[0]); i++) {
+		assert_int_equal(check(whole[i].bytes, whole[i].len, 4), 0);
+		for (size_t len = 0; len < whole[i].len; len++)
+			assert_int_equal(check(whole[i].bytes, len, 4),
+					 -EBADMSG);
+		assert_int_equal(check(whole[i].bytes, whole[i].len + 1, 4),
+				 -EBADMSG);
+	}
+}
+
+static void check_refuses_depth_and_the_unused_type(void **state)
+{
+	char deep[1000];
+
+	(void)state;
+	assert_int_equal(check("\xc1", 1, 4), -EBADMSG);
+	assert_int_equal(check("\x91\xc1", 2, 4), -EBADMSG);
+	assert_int_equal(check("\x05", 1, 0), 0);
+	assert_int_equal(check("\x91\x05", 2, 0), -EBADMSG);
+	assert_int_equal(check("\x91\x91\x05", 3, 2), 0);
+	assert_int_equal(check("\x91\x91\x91\x05", 4, 2), -EBADMSG);
+	memset(deep, 0x91, sizeof(deep));
+	deep[sizeof(deep) - 1] = 0;
+	assert_int_equal(check(deep, sizeof(deep), 100000), -EBADMSG);
+	/* Siblings do not add up to depth. */
+	assert_int_equal(check("\x93\x91\x01\x91\x02\x90", 6, 2), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -179,6 +309,8 @@ int main(void)
 		cmocka_unit_test(texts_and_other_scalars_are_read),
 		cmocka_unit_test(counts_never_exceed_the_bytes_left),
 		cmocka_unit_test(skip_steps_over_one_object_of_any_kind),
+		cmocka_unit_test(check_takes_each_type),
+		cmocka_unit_test(check_refuses_depth_and_the_unused_type),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -18,8 +18,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "ringbuf/base/hash.h"
 #include "spool_kit.h"
-#include "upload/deliver/spool/crc32c.h"
 #include "upload/deliver/spool/spool_bad.h"
 
 /* ---- Entries ------------------------------------------------------------ */

@@ -19,7 +19,6 @@
 #include <unistd.h>
 
 #include "spool_kit.h"
-#include "upload/deliver/spool/crc32c.h"
 #include "upload/deliver/spool/spool_bad.h"
 
 /* ---- Disks that fail ---------------------------------------------------- */

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "upload/deliver/spool/crc32c.h"
+#include "ringbuf/base/hash.h"
 
 #define GUEST_TRIES    8
 #define COPY_BYTES     65536

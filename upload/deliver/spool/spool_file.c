@@ -13,8 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "ringbuf/base/hash.h"
 #include "ringbuf/base/owner.h"
-#include "upload/deliver/spool/crc32c.h"
 
 #define MAGIC	"FGTSPOOL"
 #define VERSION 1

@@ -3,7 +3,7 @@
  * CRC-32C by tables for four bytes at a time, made at the first use. Any
  * thread.
  */
-#include "upload/deliver/spool/crc32c.h"
+#include "ringbuf/base/hash.h"
 
 #include <pthread.h>
 
