@@ -72,11 +72,14 @@ static const struct metric_row of_agent[] = {
 	ROW("spool_deliveries_total", "counter", "Deliveries that were written to the disk, and what became of them.", "result=\"spooled\"", "spool_spooled"),
 	ROW("spool_deliveries_total", "counter", "", "result=\"delivered\"", "spool_delivered"),
 	ROW("spool_deliveries_total", "counter", "", "result=\"failed\"", "spool_failed"),
-	ROW("spool_dropped_total", "counter", "Deliveries that were dropped from the disk, by reason.", "reason=\"full\"", "spool_dropped_full"),
+	ROW("spool_dropped_total", "counter", "Deliveries that the spool has dropped, by reason.", "reason=\"full\"", "spool_dropped_full"),
 	ROW("spool_dropped_total", "counter", "", "reason=\"disk_full\"", "spool_dropped_disk_full"),
 	ROW("spool_dropped_total", "counter", "", "reason=\"old\"", "spool_dropped_old"),
 	ROW("spool_dropped_total", "counter", "", "reason=\"damaged\"", "spool_dropped_damaged"),
 	ROW("spool_dropped_total", "counter", "", "reason=\"removed\"", "spool_dropped_removed"),
+	ROW("spool_dropped_total", "counter", "", "reason=\"unwritten\"", "spool_dropped_unwritten"),
+	ROW("spool_unwritten", "gauge", "Deliveries in memory that the disk has not taken yet.", "", "spool_unwritten"),
+	SCALED("spool_last_error_timestamp_seconds", "gauge", "Time of the last error of the disk, or of a drop; 0: none.", "spool_last_error_ns", NS),
 	ROW("http_restarts_total", "counter", "Times that the HTTP server was started again.", "", "http_restarts"),
 };
 

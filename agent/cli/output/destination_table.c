@@ -72,18 +72,24 @@ static bool print_unusable(const char *why)
 	return true;
 }
 
+static void print_last_error(uint64_t wall_ns, const char *why)
+{
+	char when[TIME_SIZE];
+
+	if (!wall_ns)
+		return;
+	printf("    last error %s: ", moment(wall_ns, when));
+	fgt_print_text(stdout, why, 300);
+	putchar('\n');
+}
+
 static void print_error(const struct fgt_message *destination)
 {
 	uint64_t next_ns = number(destination, "next_try_in_ns");
-	char when[TIME_SIZE];
 
-	if (!print_unusable(text(destination, "unusable")) &&
-	    number(destination, "last_error_ns")) {
-		printf("    last error %s: ",
-		       moment(number(destination, "last_error_ns"), when));
-		fgt_print_text(stdout, text(destination, "last_error"), 300);
-		putchar('\n');
-	}
+	if (!print_unusable(text(destination, "unusable")))
+		print_last_error(number(destination, "last_error_ns"),
+				 text(destination, "last_error"));
 	if (next_ns)
 		printf("    next try in %.0f s\n", (double)next_ns / 1e9);
 }
@@ -117,8 +123,10 @@ static void print_destination(const struct fgt_message *destination)
 
 static void print_spool(const struct fgt_message *reply)
 {
-	static const char *const reasons[] = { "full", "disk_full", "old",
-					       "damaged", "removed" };
+	static const char *const reasons[] = { "full",	  "disk_full",
+					       "old",	  "damaged",
+					       "removed", "unwritten" };
+	uint64_t unwritten = number(reply, "spool_unwritten");
 
 	fputs("spool      ", stdout);
 	fgt_print_text(stdout, text(reply, "spool_dir"), 200);
@@ -127,10 +135,14 @@ static void print_spool(const struct fgt_message *reply)
 	if (number(reply, "spool_entries"))
 		printf(", the oldest for %.0f s",
 		       (double)number(reply, "spool_oldest_ns") / 1e9);
+	if (unwritten)
+		printf("; %" PRIu64 " not on the disk yet", unwritten);
 	print_dropped(reply, "spool_dropped_", reasons,
 		      sizeof(reasons) / sizeof(reasons[0]));
 	putchar('\n');
-	(void)print_unusable(text(reply, "spool_unusable"));
+	if (!print_unusable(text(reply, "spool_unusable")))
+		print_last_error(number(reply, "spool_last_error_ns"),
+				 text(reply, "spool_last_error"));
 }
 
 void fgt_print_destinations(const struct fgt_message *reply)

@@ -61,6 +61,7 @@ struct fgt_delivery_kept {
 	int fd; /* the keeper's from now on; payloads, see delivery_pieces.h */
 	int32_t pid;
 	uint32_t uid, gid;
+	bool is_chunk; /* of continuous mode; else a transaction and chunks */
 	char name[FGT_TRANSACTION_NAME + 1]; /* for the log */
 	char configured[FGT_DELIVERY_CONFIGURED];
 };

@@ -34,7 +34,10 @@ struct fgt_spooler {
 	unsigned int ticks, at_work, sent, kept;
 	uint64_t kept_bytes, spooled, delivered, failed;
 	uint64_t dropped[FGT_SPOOL_DROPS];
+	uint64_t unwritten; /* given up before they were on the disk */
 	struct fgt_why why; /* why it is not open, or cannot be read */
+	struct fgt_why last_error; /* of the disk, or a drop */
+	uint64_t last_error_ns; /* wall clock */
 	bool is_open, is_leaving;
 	bool is_paused; /* until the next tick */
 };
@@ -47,6 +50,9 @@ void fgt_spool_task_submit(struct fgt_spool_task *task);
 /* The same entry, for something else. */
 void fgt_spool_task_resubmit(struct fgt_spool_task *task,
 			     enum fgt_spool_work_kind kind);
+/* What the status shows as the last error, now. */
+void fgt_spooler_note_error(struct fgt_spooler *spooler,
+			    const struct fgt_why *why);
 /* On the loop, after the work; context: the task. */
 void fgt_spool_task_done(void *context);
 

@@ -70,7 +70,14 @@ static void start(struct fgt_spooler *spooler, enum fgt_spool_work_kind kind)
 
 /* ---- What happened to entries ------------------------------------------- */
 
-/* The first of a reason, the second, the fourth and so on. */
+void fgt_spooler_note_error(struct fgt_spooler *spooler,
+			    const struct fgt_why *why)
+{
+	spooler->last_error = *why;
+	spooler->last_error_ns = fgt_clock_ns(CLOCK_REALTIME);
+}
+
+/* Logs the first of a reason, the second, the fourth and so on. */
 static void note_drop(struct fgt_spooler *spooler, enum fgt_spool_drop reason)
 {
 	static const char *const remedies[FGT_SPOOL_DROPS] = {
@@ -81,13 +88,18 @@ static void note_drop(struct fgt_spooler *spooler, enum fgt_spool_drop reason)
 		[FGT_SPOOL_DAMAGED] = "check its disk; see bad/ in it",
 	};
 	uint64_t count = ++spooler->dropped[reason];
+	struct fgt_why why;
 
-	if (reason == FGT_SPOOL_TAKEN || (count & (count - 1)) != 0)
+	if (reason == FGT_SPOOL_TAKEN)
 		return;
-	fgt_log(FGT_LOG_WARNING, "spool_dropped",
-		"%s: a delivery was dropped (%s, %llu so far): %s",
-		spooler->path, fgt_spool_drop_name(reason),
-		(unsigned long long)count, remedies[reason]);
+	(void)fgt_why_set(&why, 0,
+			  "a delivery was dropped (%s, %llu so far): %s",
+			  fgt_spool_drop_name(reason),
+			  (unsigned long long)count, remedies[reason]);
+	fgt_spooler_note_error(spooler, &why);
+	if ((count & (count - 1)) == 0)
+		fgt_log(FGT_LOG_WARNING, "spool_dropped", "%s: %s",
+			spooler->path, why.text);
 }
 
 /* What other agents, or damage, took away is not counted. */
@@ -155,6 +167,8 @@ static void note_state(struct fgt_spooler *spooler,
 
 	if (work->result < 0 && work->result != -ECANCELED)
 		why = work->why;
+	if (*why.text)
+		fgt_spooler_note_error(spooler, &why);
 	if (*why.text && strcmp(why.text, spooler->why.text) != 0)
 		fgt_log(FGT_LOG_WARNING, "spool_unusable", "%s", why.text);
 	spooler->why = why;
@@ -362,6 +376,13 @@ void fgt_spooler_put(const struct fgt_spooler *spooler,
 	fgt_builder_uint(builder, "spool_spooled", spooler->spooled);
 	fgt_builder_uint(builder, "spool_delivered", spooler->delivered);
 	fgt_builder_uint(builder, "spool_failed", spooler->failed);
+	fgt_builder_uint(builder, "spool_unwritten", spooler->kept);
+	fgt_builder_string(builder, "spool_last_error",
+			   spooler->last_error.text);
+	fgt_builder_uint(builder, "spool_last_error_ns",
+			 spooler->last_error_ns);
+	fgt_builder_uint(builder, "spool_dropped_unwritten",
+			 spooler->unwritten);
 	for (int i = 0; i < FGT_SPOOL_DROPS; i++) {
 		snprintf(key, sizeof(key), "spool_dropped_%s",
 			 fgt_spool_drop_name((enum fgt_spool_drop)i));

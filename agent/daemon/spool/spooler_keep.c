@@ -23,11 +23,28 @@ static void forget_kept(struct fgt_spool_task *task)
 	fgt_spool_task_free(task);
 }
 
-static void give_up(struct fgt_spool_task *task, const char *why)
+/* As if they had left the full spool. */
+static void report_lost(const struct fgt_spool_task *task)
+{
+	struct fgt_deliveries *deliveries = task->spooler->deliveries;
+
+	if (!task->kept.is_chunk)
+		fgt_deliveries_discard(deliveries, task->kept.configured,
+				       FGT_DISCARD_CACHE,
+				       FGT_CATEGORY_TRANSACTION);
+	fgt_deliveries_discard(deliveries, task->kept.configured,
+			       FGT_DISCARD_CACHE, FGT_CATEGORY_CHUNK);
+}
+
+static void give_up(struct fgt_spool_task *task, const struct fgt_why *why)
 {
 	fgt_log(FGT_LOG_WARNING, "undelivered", "pid %d, '%s' to %s: %s",
-		task->kept.pid, task->kept.name, task->kept.configured, why);
+		task->kept.pid, task->kept.name, task->kept.configured,
+		why->text);
+	fgt_spooler_note_error(task->spooler, why);
 	task->spooler->failed++;
+	task->spooler->unwritten++;
+	report_lost(task);
 	forget_kept(task);
 }
 
@@ -52,9 +69,10 @@ void fgt_spooler_add_done(struct fgt_spool_task *task)
 	}
 	if (++task->tries >= KEEP_TRIES || spooler->is_leaving ||
 	    task->work.result == -EBADMSG || task->work.result == -EMSGSIZE) {
-		give_up(task, task->work.why.text);
+		give_up(task, &task->work.why);
 		return;
 	}
+	fgt_spooler_note_error(spooler, &task->work.why);
 	seconds = WAIT_S(task->tries);
 	fgt_log(FGT_LOG_WARNING, "spool_failed",
 		"pid %d, '%s' in %llu s, try %u of %d failed: %s",
@@ -67,6 +85,9 @@ void fgt_spooler_add_done(struct fgt_spool_task *task)
 /* A delivery has been encoded. context: the spooler. */
 void fgt_spooler_keep(void *context, const struct fgt_delivery_kept *kept)
 {
+	static const struct fgt_why too_much = {
+		"too much waits for the spool's disk: check it"
+	};
 	struct fgt_spooler *spooler = context;
 	struct fgt_spool_task *task =
 		fgt_spool_task_new(spooler, FGT_SPOOL_WORK_ADD);
@@ -89,7 +110,7 @@ void fgt_spooler_keep(void *context, const struct fgt_delivery_kept *kept)
 	spooler->kept++;
 	spooler->kept_bytes += task->bytes;
 	if (spooler->kept > KEPT_MAX || spooler->kept_bytes > KEPT_BYTES)
-		give_up(task, "too much waits for the spool's disk: check it");
+		give_up(task, &too_much);
 	else
 		fgt_spool_task_submit(task);
 }

@@ -293,6 +293,10 @@ def full_disk(checks, bench):
                   daemon.status()["spool_entries"] +
                   daemon.status()["spool_dropped_disk_full"] == 12,
                   daemon.status())
+        checks.ok("the last error of the spool is the drop",
+                  "(disk_full, " in status["spool_last_error"] and
+                  0 <= time.time() - status["spool_last_error_ns"] / 1e9 < 60,
+                  status)
         checks.ok("sampling goes on", status["ok"] and
                   before["hung_ns"] == status["hung_ns"] == 0, status)
         server.script = created
@@ -413,7 +417,9 @@ def drop_and_mistakes(checks, bench):
     program = Program(bench, mode="agent", socket=daemon.socket, **EVERY)
     for _ in range(3):
         transaction(program)
-    daemon.until(lambda: len(entries_of(bench, "drop")) == 3)
+    checks.ok("three entries wait", daemon.until(
+        lambda: len(entries_of(bench, "drop")) == 3),
+        (daemon.log_text()[-900:], program.log_text()))
     first = entries_of(bench, "drop")[0][:-len(".spool")]
     one = bench.run("--socket", daemon.socket, "spool", "drop", first)
     checks.ok("spool drop ENTRY removes one", one.returncode == 0 and
@@ -481,5 +487,5 @@ def embedded(checks, bench):
 if __name__ == "__main__":
     run_groups([kept_until_answered, lost_reply_keeps_the_id,
                 one_that_is_down_delays_no_other, killed_at_any_time,
-                full_disk, full_of_files, unusable_directory, two_agents, slice_into_spool,
-                drop_and_mistakes, embedded])
+                full_disk, full_of_files, unusable_directory, two_agents,
+                slice_into_spool, drop_and_mistakes, embedded])

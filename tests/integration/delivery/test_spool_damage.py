@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Entries of a spool that are damaged are not sent.
+"""Entries of a spool that are damaged are not sent; a disk without room shows.
 test_spool_damage.py BUILD [GROUP…]"""
 import os
+import subprocess
 import sys
+import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from delivery.test_spool import (  # noqa: E402
@@ -67,5 +69,60 @@ def damaged(checks, bench):
     server.close()
 
 
+def disk_without_room(checks, bench):
+    """Another file fills the disk: no entry can go to make room."""
+    if os.getuid() != 0:
+        print("# skipped: only root may mount")
+        return
+    server = SentryServer(created)
+    folder = spool_of(bench, "room")
+    os.makedirs(folder, 0o700)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k,mode=700", "none",
+                    folder], check=True)
+    try:
+        daemon = Daemon(bench, "room", config(
+            bench, "room", [url_entry("lab", server, 'format = "chrome";')]))
+        program = Program(bench, mode="agent", socket=daemon.socket, **EVERY)
+        status = daemon.status()
+        checks.ok("a spool without an error has none in its status",
+                  status["spool_last_error"] == "" and
+                  status["spool_last_error_ns"] == 0, status)
+        other = os.path.join(folder, "other")
+        with open(other, "wb", buffering=0) as file:
+            try:
+                while file.write(bytes(4096)):
+                    pass
+            except OSError:
+                pass
+        transaction(program)
+        checks.ok("what cannot be spooled is in the status, with the cause, "
+                  "the remedy and the time", daemon.until(
+                      lambda: daemon.status()["spool_last_error_ns"]) and
+                  "No space left on device; make room on its disk" in
+                  daemon.status()["spool_last_error"] and
+                  daemon.status()["spool_unwritten"] == 1 and 0 <= time.time()
+                  - daemon.status()["spool_last_error_ns"] / 1e9 < 60,
+                  (daemon.status(), daemon.log_text()[-600:]))
+        shown = bench.run("--socket", daemon.socket, "status").stdout
+        checks.ok("in its text, too", "; 1 not on the disk yet" in shown and
+                  "    last error 20" in shown and
+                  "make room on its disk" in shown, shown)
+        shown = bench.run("--socket", daemon.socket, "metrics").stdout
+        checks.ok("and in the metrics",
+                  "\nfgtrace_spool_unwritten 1\n" in shown and
+                  "\nfgtrace_spool_last_error_timestamp_seconds 1" in shown,
+                  shown[-3000:])
+        os.unlink(other)
+        checks.ok("with room again it is spooled and delivered", daemon.until(
+            lambda: len(server.requests) == 1, 30) and
+            daemon.status()["spool_unwritten"] == 0,
+            (daemon.status(), daemon.log_text()[-600:]))
+        daemon.end()
+        program.close()
+    finally:
+        subprocess.run(["umount", "-l", folder], check=False)
+        server.close()
+
+
 if __name__ == "__main__":
-    run_groups([damaged])
+    run_groups([damaged, disk_without_room])

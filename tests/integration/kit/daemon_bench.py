@@ -41,7 +41,7 @@ class Daemon:
         self.wait()
 
     def wait(self):
-        for _ in range(200):
+        for _ in range(600):
             try:
                 if self.status()["pid"] == self.child.pid:
                     return
@@ -59,7 +59,7 @@ class Daemon:
         with open(self.log, errors="replace") as file:
             return file.read()
 
-    def until(self, is_true, seconds=10):
+    def until(self, is_true, seconds=30):
         """Waits until the daemon has done something; False after the time."""
         for _ in range(int(seconds * 20)):
             if is_true():

@@ -103,6 +103,8 @@ static void destinations_and_spool_have_rows(void **state)
 	fgt_builder_uint(builder, "spool_entries", 3);
 	fgt_builder_uint(builder, "spool_oldest_ns", 2500000000);
 	fgt_builder_uint(builder, "spool_dropped_disk_full", 2);
+	fgt_builder_uint(builder, "spool_unwritten", 5);
+	fgt_builder_uint(builder, "spool_last_error_ns", 1500000000);
 	fgt_builder_array_begin(builder, "destinations");
 	fgt_builder_map_begin(builder, NULL);
 	fgt_builder_string(builder, "name", "la\"b");
@@ -115,6 +117,8 @@ static void destinations_and_spool_have_rows(void **state)
 	write_metrics(builder);
 	assert_has("\nfgtrace_spool_entries 3\n");
 	assert_has("\nfgtrace_spool_oldest_seconds 2.5\n");
+	assert_has("\nfgtrace_spool_unwritten 5\n");
+	assert_has("\nfgtrace_spool_last_error_timestamp_seconds 1.5\n");
 	assert_has("\nfgtrace_spool_dropped_total{reason=\"disk_full\"} 2\n");
 	assert_has("\nfgtrace_destination_delivered_total{destination="
 		   "\"la\\\"b\",kind=\"http\"} 7\n");
