@@ -267,25 +267,37 @@ static int write_slice(const uint8_t *bytes, size_t len_bytes, int format,
 	return rc;
 }
 
-/* What servers want none of, for destinations that were used last. */
-#define PAUSED_MAX 8u
-struct paused {
-	uint64_t destination; /* its hash; 0: free */
-	struct fgt_pauses pauses;
-};
+#define SERVERS_MAX 8u
 
-static struct paused *find_paused(const char *destination)
+/* Of the destinations that were used last. */
+static struct fgt_embed_server *find_server(const char *destination)
 {
-	static struct paused rows[PAUSED_MAX];
+	static struct {
+		uint64_t destination; /* its hash; 0: free */
+		struct fgt_embed_server server;
+	} rows[SERVERS_MAX];
 	static unsigned int next;
 	uint64_t hash = fgt_hash_bytes(destination, strlen(destination));
 
-	for (unsigned int i = 0; i < PAUSED_MAX; i++)
+	for (unsigned int i = 0; i < SERVERS_MAX; i++)
 		if (rows[i].destination == hash)
-			return &rows[i];
-	next = (next + 1) % PAUSED_MAX;
-	rows[next] = (struct paused){ .destination = hash };
-	return &rows[next];
+			return &rows[i].server;
+	next = (next + 1) % SERVERS_MAX;
+	rows[next].destination = hash;
+	memset(&rows[next].server, 0, sizeof(rows[next].server));
+	return &rows[next].server;
+}
+
+/* The chunks of a transaction that the server has not taken were not sent. */
+static void count_unsent(struct fgt_embed_server *server,
+			 const struct fgt_dispatch_outcome *outcome, int error)
+{
+	enum fgt_discard_reason reason =
+		outcome->status == 429 ? FGT_DISCARD_LIMITED : FGT_DISCARD_SEND;
+
+	if (error < 0 && error != -EAGAIN && outcome->status &&
+	    outcome->category == FGT_CATEGORY_TRANSACTION)
+		server->discards.counts[reason][FGT_CATEGORY_CHUNK]++;
 }
 
 /* On the worker of the library; blocks within the limits of an upload. */
@@ -297,17 +309,19 @@ static int deliver(const uint8_t *bytes, size_t len_bytes,
 {
 	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
 	struct fgt_dispatch_outcome outcome = { .retry_after_s = 0 };
-	struct fgt_pauses *pauses = &find_paused(destination)->pauses;
+	struct fgt_embed_server *server = find_server(destination);
 	struct fgt_upload_limits own = *limits;
 	uint32_t asked_s;
 	int rc = fgt_slice_decode(bytes, len_bytes, &slice, why);
 
-	own.limited = fgt_pauses_mask(pauses, fgt_clock_ns(CLOCK_MONOTONIC));
+	own.limited =
+		fgt_pauses_mask(&server->pauses, fgt_clock_ns(CLOCK_MONOTONIC));
+	own.discards = &server->discards;
 	if (rc == 0)
 		rc = fgt_dispatch_text(slice, destination, facts, &own,
 				       &outcome, why);
-	fgt_pauses_extend(pauses, &outcome.limits,
-			  fgt_clock_ns(CLOCK_MONOTONIC));
+	fgt_embed_server_take(server, &outcome, rc);
+	count_unsent(server, &outcome, rc);
 	asked_s = outcome.limits.seconds[FGT_CATEGORY_TRANSACTION];
 	if (rc < 0 && outcome.retry_after_s > asked_s)
 		asked_s = outcome.retry_after_s;

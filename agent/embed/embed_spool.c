@@ -133,10 +133,10 @@ static void found(void *context, const struct fgt_spool_entry *entry,
 	search->is_found = true;
 }
 
-/* What the server wants, and what is reported to it next time: it counts what
- * it has answered with 429 itself. */
-static void take_outcome(struct fgt_embed_server *server,
-			 const struct fgt_dispatch_outcome *outcome, int error)
+/* A server counts what it has answered with 429 itself. */
+void fgt_embed_server_take(struct fgt_embed_server *server,
+			   const struct fgt_dispatch_outcome *outcome,
+			   int error)
 {
 	struct fgt_sentry_discards *discards = &server->discards;
 
@@ -173,7 +173,7 @@ static int send_file(int fd, const struct fgt_embed_spool *spool,
 	limits.discards = &spool->server->discards;
 	r = fgt_dispatch_payload(&payload, destination, &limits, &outcome, why);
 	fgt_spooled_done(&spooled);
-	take_outcome(spool->server, &outcome, r);
+	fgt_embed_server_take(spool->server, &outcome, r);
 	/* Sentry's limits are the server's pauses. */
 	*ret_wait_s = r == -EBUSY ? 0 : outcome.retry_after_s;
 	/* It lets the program not in now: not lost, it may later. */

@@ -31,4 +31,12 @@ int fgt_embed_spool_put(const struct fgt_embed_spool *spool,
 int fgt_embed_spool_send(const struct fgt_embed_spool *spool,
 			 struct fgt_why *why, unsigned int *ret_wait_s);
 
+struct fgt_dispatch_outcome;
+
+/* What an upload has shown: for how long its server wants none of what, and what
+ * is to be reported to it next time. error: of the upload. */
+void fgt_embed_server_take(struct fgt_embed_server *server,
+			   const struct fgt_dispatch_outcome *outcome,
+			   int error);
+
 #endif

@@ -21,7 +21,7 @@
 	X(CACHE, "cache_overflow") /* left the spool unsent: it was full */    \
 	X(SEND, "send_error") /* an answer that is an error, but 429 */        \
 	X(NO_DATA, "insufficient_data") /* the ring has it no longer */        \
-	X(INTERNAL, "internal_sdk_error") /* it could not be cut */
+	X(INTERNAL, "internal_sdk_error") /* not cut, or not encoded */
 
 #define FGT_DISCARD_REASON(id, name) FGT_DISCARD_##id,
 enum fgt_discard_reason {

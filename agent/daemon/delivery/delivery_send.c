@@ -56,6 +56,24 @@ void fgt_delivery_job_discard(struct fgt_delivery_job *job,
 						     : profile);
 }
 
+/* The server has seen the transaction that it answered with 429, and not the
+ * chunks of its profile. */
+static bool is_profile_unsent(const struct fgt_delivery_job *job,
+			      const struct fgt_delivery_result *result)
+{
+	return result->status == 429 && result->error < 0 && !job->settled &&
+	       result->category == FGT_CATEGORY_TRANSACTION &&
+	       !job->deliveries->is_sentry_v1;
+}
+
+/* It was not encoded, or its process has died. -EBUSY: limited. */
+static bool is_failure_of_agent(const struct fgt_delivery_job *job,
+				const struct fgt_delivery_result *result)
+{
+	return result->error < 0 && result->error != -EAGAIN &&
+	       result->error != -EBUSY && !result->status && !job->settled;
+}
+
 /* What a client reports itself; Sentry counts 429 without it. A redirection, and
  * a page of something that is not Sentry, are errors, too. */
 static void count_discards(struct fgt_delivery_job *job,
@@ -68,6 +86,15 @@ static void count_discards(struct fgt_delivery_job *job,
 	    result->status != 429 && !(job->settled && result->is_refused))
 		fgt_delivery_job_discard(job, FGT_DISCARD_SEND,
 					 result->category);
+	if (is_failure_of_agent(job, result))
+		fgt_delivery_job_discard(job,
+					 result->error == -ENODATA
+						 ? FGT_DISCARD_NO_DATA
+						 : FGT_DISCARD_INTERNAL,
+					 FGT_CATEGORY_TRANSACTION);
+	if (is_profile_unsent(job, result))
+		fgt_delivery_job_discard(job, FGT_DISCARD_LIMITED,
+					 FGT_CATEGORY_CHUNK);
 }
 
 /* What the server wants, and what of the report has come to it. */
@@ -210,6 +237,7 @@ static void hand_over(struct fgt_delivery_job *job)
 		.pid = job->about.pid,
 		.uid = job->head.uid,
 		.gid = job->head.gid,
+		.is_chunk = job->cut.chunk.profiler_id[0],
 	};
 
 	strcpy(kept.name, job->name);
@@ -375,6 +403,15 @@ static void wait_or_give_up(struct fgt_delivery_job *job, uint64_t until_ns)
 	}
 }
 
+static void drop_unstarted(struct fgt_delivery_job *job)
+{
+	fgt_delivery_job_discard(job, FGT_DISCARD_INTERNAL,
+				 FGT_CATEGORY_TRANSACTION);
+	fgt_delivery_job_give_up(
+		job, FGT_DROP_REJECTED, "",
+		"no process could be started: raise TasksMax=");
+}
+
 static void start_one(struct fgt_delivery_job *job)
 {
 	uint64_t until_ns = fgt_delivery_limits_until(&job->deliveries->limits,
@@ -391,9 +428,7 @@ static void start_one(struct fgt_delivery_job *job)
 	else if (is_paused)
 		wait_or_give_up(job, until_ns);
 	else if (start_child(job) < 0)
-		fgt_delivery_job_give_up(
-			job, FGT_DROP_REJECTED, "",
-			"no process could be started: raise TasksMax=");
+		drop_unstarted(job);
 }
 
 /* context: struct fgt_deliveries. */

@@ -68,6 +68,12 @@ def limit(header, status=200):
     return script
 
 
+def chunks_answered(script):
+    """Transactions are accepted."""
+    return lambda one, connection: (
+        script if one.type() == "profile_chunk" else accept)(one, connection)
+
+
 def transactions_and_chunks(checks, bench):
     case = Case(bench, "v2")
     types = case.send(2)
@@ -183,9 +189,26 @@ def limits_by_category(checks, bench):
     checks.ok("a limit of all: the next one waits for its end",
               types == ["transaction", "profile_chunk"] and
               time.monotonic() - began > 2.4, time.monotonic() - began)
-    checks.ok("429 is not reported: the server counts it",
-              all(category == "profile_chunk"
-                  for _, category, _ in case.reports()), case.reports())
+    checks.ok("429 is not reported, as the server counts it; the chunk that "
+              "was not sent after it is", case.reports() and
+              all((reason, category) == ("ratelimit_backoff", "profile_chunk")
+                  for reason, category, _ in case.reports()) and
+              sum(count for _, _, count in case.reports()) == 3,
+              case.reports())
+    before = len(case.reports())
+    case.server.script = chunks_answered(limit("2:profile_chunk:key", 429))
+    types, began = case.send(2), time.monotonic()
+    checks.ok("a chunk that is answered with 429: the transaction has arrived",
+              types == ["transaction", "profile_chunk"] and
+              case.status("deliveries_retried") == 0, types)
+    case.server.script = accept
+    case.send(1)
+    time.sleep(max(0, 2.5 - (time.monotonic() - began)))
+    case.send(2)
+    checks.ok("the report has the chunk that the limit kept back, and not the "
+              "one that the server has counted", case.reports()[before:] ==
+              [("ratelimit_backoff", "profile_chunk", 1)],
+              case.reports()[before:])
     check_wrong(checks, "limits", received(bench, case.server))
     case.close()
     case = Case(bench, "limits-v1", limit("30:profile:organization"),
@@ -211,6 +234,11 @@ def limits_of_embedded_programs(checks, bench):
     types = [one.type() for one in server.requests]
     checks.ok("embedded: chunks limited, transactions go",
               types == ["transaction"] * 2, types)
+    checks.ok("embedded: the next envelope reports the chunk that was left out",
+              reports_of(bench, server) ==
+              [("ratelimit_backoff", "profile_chunk", 1)],
+              reports_of(bench, server))
+    check_wrong(checks, "embedded", received(bench, server))
     program.close()
     server.close()
 
