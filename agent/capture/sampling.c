@@ -347,7 +347,7 @@ static void ask_for_instant(struct fgt_sampler *sampler)
 	if (!sampler->switches)
 		return;
 	now_ns = fgt_clock_ns(CLOCK_MONOTONIC);
-	sampler->instant_ns = sampler->due_ns - sampler->lead_ns;
+	sampler->instant_ns = fgt_sampling_instant(sampler);
 	/* Slots keep nothing of an instant that has passed. */
 	if (sampler->instant_ns < now_ns)
 		sampler->instant_ns = now_ns;

@@ -85,7 +85,9 @@ struct fgt_sampler {
 	uint64_t due_ns; /* when the timer fires next */
 	uint64_t interval_ns; /* … and in this distance from then on */
 	struct fgt_sampling_pace pace;
-	uint64_t lead_ns; /* from the instant asked for until then */
+	uint64_t lead_ns; /* until then, from when perf's events fire */
+	uint64_t
+		delay_ns; /* from then on, until half of the samples are there */
 	uint64_t instant_ns; /* asked for last, of switches */
 	bool is_armed;
 	uint32_t timer_periods; /* from one expiration to the next */
@@ -231,6 +233,17 @@ void fgt_sampling_disarm(struct fgt_sampler *sampler);
 /* After a tick: after the last one of a group the next group begins, in
  * another distance. */
 void fgt_sampling_change_pace(struct fgt_sampler *sampler);
+
+/*
+ * A sample of perf's was taken at taken_ns (CLOCK_MONOTONIC). The interrupts of
+ * a virtual machine come some 0.05 ms late, in which threads go on.
+ */
+void fgt_sampling_note_delay(struct fgt_sampler *sampler, uint64_t taken_ns);
+
+/* What threads do at this time (CLOCK_MONOTONIC) is shown at the tick that is
+ * due. In the middle of when samples are taken: a thread that runs for less
+ * than the distance to its sample has none. */
+uint64_t fgt_sampling_instant(const struct fgt_sampler *sampler);
 
 /* Until the next tick is due; how many are by then. False: ask again. */
 bool fgt_sampling_wait(const struct fgt_sampler *sampler,

@@ -57,6 +57,8 @@ static void take_sample(void *context, const struct fgt_running_sample *sample)
 
 	if (!is_of_use(drain->last, drain->tick))
 		return;
+	if (drain->tick->has_cpu_events)
+		fgt_sampling_note_delay(drain->sampler, sample->time_ns);
 	tick = fgt_sampling_tick_of(drain->last, drain->tick);
 	drain->last->samples++;
 	fgt_sampling_take_in_hand(drain->sampler, drain->last);

@@ -15,9 +15,8 @@
 #define INTERVAL_MAX_NS 200000000u
 /* Perf's events fire, the timer does so much later. */
 #define AFTER_PERF_NS 100000u
-/* What a thread did is asked for the instant so long before: a virtual
- * machine's CPU stands still before the timer's interrupt reaches it. */
-#define BEFORE_PERF_NS 20000u
+/* By which the delay follows half of the samples up, the other half down. */
+#define DELAY_STEP_NS 500u
 
 uint64_t fgt_sampling_phase(uint64_t enabled_ns, uint64_t now_ns,
 			    uint64_t period_ns, uint64_t delay_ns)
@@ -88,12 +87,30 @@ static void draw_interval(struct fgt_sampler *sampler)
 		&sampler->pace, sampler->period_ns * sampler->timer_periods);
 }
 
-/* What threads do is asked for an instant before the first event fires. */
 static void set_lead(struct fgt_sampler *sampler,
 		     const struct fgt_running_started *started)
 {
-	sampler->lead_ns = started->last_ns - started->first_ns +
-			   AFTER_PERF_NS + BEFORE_PERF_NS;
+	sampler->lead_ns = started->last_ns - started->first_ns + AFTER_PERF_NS;
+}
+
+void fgt_sampling_note_delay(struct fgt_sampler *sampler, uint64_t taken_ns)
+{
+	uint64_t fires_ns = sampler->due_ns - sampler->lead_ns;
+
+	/* Of a tick that was missed. */
+	if (taken_ns + AFTER_PERF_NS < fires_ns)
+		return;
+	if (taken_ns < fires_ns + sampler->delay_ns)
+		sampler->delay_ns -= sampler->delay_ns < DELAY_STEP_NS
+					     ? sampler->delay_ns
+					     : DELAY_STEP_NS;
+	else if (sampler->delay_ns + DELAY_STEP_NS <= AFTER_PERF_NS)
+		sampler->delay_ns += DELAY_STEP_NS;
+}
+
+uint64_t fgt_sampling_instant(const struct fgt_sampler *sampler)
+{
+	return sampler->due_ns - sampler->lead_ns + sampler->delay_ns;
 }
 
 int fgt_sampling_arm(struct fgt_sampler *sampler)

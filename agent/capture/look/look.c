@@ -40,7 +40,8 @@ struct fgt_verdict fgt_look_sampled(struct fgt_look *look,
 	thread_look = thread->active->look;
 	/* It may have blocked since, and not run again. */
 	thread->needs_look = true;
-	is_running = fgt_look_switch_sampled(look, tick, thread);
+	is_running =
+		fgt_look_switch_sampled(look, tick, thread, sample->time_ns);
 	count = fgt_look_stack_sampled(look, tick, thread, sample);
 	if (!tick->has_cpu_events) {
 		fgt_look_note_callers(look, thread, sample, tick->frames,

@@ -30,12 +30,12 @@ bool fgt_look_switched(struct fgt_look *look, const struct fgt_tick *tick,
 		       struct fgt_verdict *ret_verdict);
 
 /*
- * A sample fell on it, a little after the instant. True: it was running then,
- * as far as is known; look->edges has the edges before. False:
- * fgt_look_switched() finds what it did.
+ * A sample fell on it, close to the instant. True: it was running then, and had
+ * its CPU from the one to the other, as far as is known; look->edges has the
+ * edges before. False: fgt_look_switched() finds what it did.
  */
 bool fgt_look_switch_sampled(struct fgt_look *look, const struct fgt_tick *tick,
-			     struct fgt_thread *thread);
+			     struct fgt_thread *thread, uint64_t sampled_ns);
 
 /*
  * Of a thread that a sample fell on: has it had its CPU from the instant on, or
@@ -49,6 +49,10 @@ bool fgt_look_switch_unmoved(const struct fgt_look *look,
 /* The same by its slot. MT-Safe | AS-Safe */
 bool fgt_switch_is_unmoved(const struct fgt_switch_slot *slot,
 			   uint64_t instant_ns);
+
+/* Has it left its CPU between a sample of it and the instant? */
+bool fgt_switch_has_left(const struct fgt_switch_slot *slot,
+			 uint64_t sampled_ns, uint64_t instant_ns);
 
 /*
  * When the thread blocked, and got a CPU again, since the last look's instant

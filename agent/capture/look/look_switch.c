@@ -3,10 +3,9 @@
  * Looks at threads by their context switches. Runs in the sampler's thread;
  * reads only.
  *
- * What a thread was doing is evaluated for an instant that lies shortly before
- * the interrupts that take samples: they delay what they interrupt, and a
- * thread that waits for that is idle a few microseconds later. Samples lend
- * their stacks. The sampler looks a little later still, whatever the thread
+ * What a thread was doing is evaluated for an instant in the middle of when the
+ * interrupts take samples, which lend their stacks: later, a thread that waits
+ * for what they delay is idle. The sampler looks a little later still, whatever the thread
  * does by then: its registers were written down when it left its CPU, and its
  * stack is unchanged until it gets another one.
  */
@@ -161,8 +160,17 @@ static bool read_slot(const struct fgt_look *look,
 	return false;
 }
 
+bool fgt_switch_has_left(const struct fgt_switch_slot *slot,
+			 uint64_t sampled_ns, uint64_t instant_ns)
+{
+	uint64_t off_ns = slot->off.ns > instant_ns ? slot->before.ns
+						    : slot->off.ns;
+
+	return off_ns > sampled_ns;
+}
+
 bool fgt_look_switch_sampled(struct fgt_look *look, const struct fgt_tick *tick,
-			     struct fgt_thread *thread)
+			     struct fgt_thread *thread, uint64_t sampled_ns)
 {
 	struct fgt_thread_switches *switches = switches_of(look, thread);
 	struct fgt_switch_slot slot;
@@ -173,7 +181,9 @@ bool fgt_look_switch_sampled(struct fgt_look *look, const struct fgt_tick *tick,
 		return true;
 	/* Before its first switch it has been on its CPU all along. */
 	is_known = read_slot(look, switches, &slot) && slot.version;
-	if (is_known && fgt_whereabouts_at(&slot, tick->instant_ns) != FGT_ON)
+	if (is_known &&
+	    (fgt_whereabouts_at(&slot, tick->instant_ns) != FGT_ON ||
+	     fgt_switch_has_left(&slot, sampled_ns, tick->instant_ns)))
 		return false;
 	switches->shown_ns = 0;
 	if (is_known)

@@ -133,6 +133,30 @@ static void ticks_come_a_little_after_the_samples(void **state)
 	}
 }
 
+static uint64_t instant_after(struct fgt_sampler *sampler, uint64_t taken_ns)
+{
+	for (uint64_t i = 0; i < 400; i++)
+		fgt_sampling_note_delay(sampler, taken_ns + i % 20 * 1000);
+	return fgt_sampling_instant(sampler);
+}
+
+static void instants_follow_the_samples(void **state)
+{
+	const uint64_t fires = 9000000;
+	struct fgt_sampler sampler = { .due_ns = 9100000, .lead_ns = 100000 };
+	uint64_t instant;
+
+	(void)state;
+	assert_int_equal(fgt_sampling_instant(&sampler), fires);
+	instant = instant_after(&sampler, fires + 40000);
+	assert_in_range(instant, fires + 45000, fires + 55000);
+	/* Of a tick that was missed. */
+	assert_int_equal(instant_after(&sampler, 1000000), instant);
+	assert_int_equal(instant_after(&sampler, fires - 50000), fires);
+	/* The sampler looks then. */
+	assert_int_equal(instant_after(&sampler, fires + 900000), 9100000);
+}
+
 /* Work that takes turns of about a period each, 42 % of it one thing. */
 static void ticks_keep_no_step_with_work(void **state)
 {
@@ -219,6 +243,7 @@ int main(void)
 		cmocka_unit_test(a_resumed_call_keeps_the_name_of_the_call),
 		cmocka_unit_test(cpu_use_is_three_numbers),
 		cmocka_unit_test(ticks_come_a_little_after_the_samples),
+		cmocka_unit_test(instants_follow_the_samples),
 		cmocka_unit_test(ticks_keep_no_step_with_work),
 		cmocka_unit_test(ticks_keep_no_step_with_milliseconds),
 	};

@@ -218,7 +218,7 @@ static uint32_t count_edges(struct fgt_look *look, struct fgt_thread *thread,
 {
 	const struct fgt_tick tick = { .instant_ns = instant_units * UNIT };
 
-	fgt_look_switch_sampled(look, &tick, thread);
+	fgt_look_switch_sampled(look, &tick, thread, tick.instant_ns);
 	return look->edges.count;
 }
 
@@ -344,6 +344,10 @@ static void thread_that_blocked_since_the_instant_has_moved(void **state)
 	slot.is_on = 1;
 	slot.on_ns = 120;
 	assert_false(fgt_switch_is_unmoved(&slot, 100));
+	/* From the instant on; before it, it had its CPU since 50. */
+	slot.before.ns = 50;
+	assert_false(fgt_switch_has_left(&slot, 60, 100));
+	assert_true(fgt_switch_has_left(&slot, 40, 100));
 }
 
 /* ---- Places ------------------------------------------------------------ */
