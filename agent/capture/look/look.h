@@ -238,6 +238,7 @@ struct fgt_look_thread {
 	uint64_t woken_tick; /* when it was last found woken, without a CPU */
 	bool is_wait_shown; /* the ring shows that wait */
 	struct fgt_kept_stack last_run, last_block; /* its last sample, block */
+	struct fgt_kept_stack former_block; /* elsewhere: see look_place.c */
 	uint32_t block_state; /* of last_block; 0: not known */
 	uint64_t blocked_tick; /* when last_block was read; 0: never */
 	uint64_t varied_tick; /* last_block became another stack; 0: never */

@@ -83,11 +83,23 @@ void fgt_switch_seen_take_wakes(struct fgt_switch_seen *seen,
  *
  * MT-Unsafe | AS-Safe
  */
+bool fgt_switch_place_is_same(const struct fgt_switch_off *a,
+			      const struct fgt_switch_off *b);
 void fgt_switch_place_note(struct fgt_thread_switches *switches,
 			   const struct fgt_switch_off *place,
 			   const struct fgt_kept_stack *last,
 			   const struct fgt_frame *frames, size_t count,
 			   uint64_t generation);
+/* Before that: the last block becomes the former one, and back, unless it was
+ * at this place. */
+void fgt_look_place_turn(struct fgt_look_thread *thread_look,
+			 struct fgt_thread_switches *switches,
+			 const struct fgt_switch_off *place);
+/* The stack that was read at this place; NULL: neither of both was. */
+const struct fgt_kept_stack *
+fgt_look_place_find(const struct fgt_look_thread *thread_look,
+		    const struct fgt_thread_switches *switches,
+		    const struct fgt_switch_off *place);
 bool fgt_switch_place_is_shared(const struct fgt_thread_switches *switches,
 				const struct fgt_switch_off *place);
 

@@ -211,48 +211,6 @@ bool fgt_look_switch_unmoved(const struct fgt_look *look,
 	       fgt_switch_is_unmoved(&slot, tick->instant_ns);
 }
 
-/* ---- Places ------------------------------------------------------------ */
-
-static bool is_same_place(const struct fgt_switch_off *a,
-			  const struct fgt_switch_off *b)
-{
-	return a->pc == b->pc && a->sp == b->sp && a->fp == b->fp &&
-	       a->call == b->call;
-}
-
-/* Two places that have one bit get markers that only one of them needs. */
-static uint64_t bit_of(const struct fgt_switch_off *place)
-{
-	uint64_t mixed = place->pc * 31 + place->sp * 7 + place->fp +
-			 (uint64_t)place->call;
-
-	return 1ull << (mixed * 0x9e3779b97f4a7c15u >> 58);
-}
-
-void fgt_switch_place_note(struct fgt_thread_switches *switches,
-			   const struct fgt_switch_off *place,
-			   const struct fgt_kept_stack *last,
-			   const struct fgt_frame *frames, size_t count,
-			   uint64_t generation)
-{
-	if (is_same_place(place, &switches->blocked_at) &&
-	    fgt_kept_stack_differs(last, frames, count, generation))
-		switches->shared_places |= bit_of(place);
-	switches->blocked_at = *place;
-}
-
-bool fgt_switch_place_is_shared(const struct fgt_thread_switches *switches,
-				const struct fgt_switch_off *place)
-{
-	return switches->shared_places & bit_of(place);
-}
-
-void fgt_switch_places_forget(struct fgt_thread_switches *switches)
-{
-	switches->shared_places = 0;
-	switches->blocked_at = (struct fgt_switch_off){ 0 };
-}
-
 /* ---- States ------------------------------------------------------------ */
 
 /*
@@ -293,6 +251,7 @@ static void settle(const struct fgt_look *look, struct fgt_thread *thread,
 	/* That it got a CPU is not reported, and a sample may be missing. */
 	thread->needs_look = state == FGT_STATE_RUNNABLE;
 	switches->shown_ns = off ? off->ns : 0;
+	switches->shown_state = state;
 	switches->is_shown_runnable = state == FGT_STATE_RUNNABLE;
 }
 
@@ -323,6 +282,8 @@ static void keep(const struct fgt_look *look, const struct fgt_tick *tick,
 
 	if (off->task_state) {
 		thread_look->block_state = 0; /* the slot has it */
+		fgt_look_place_turn(thread_look, switches_of(look, thread),
+				    off);
 		fgt_switch_place_note(switches_of(look, thread), off,
 				      &thread_look->last_block, tick->frames,
 				      count, look->stacks.generation);
@@ -388,8 +349,9 @@ static bool learn_block(struct fgt_look *look, const struct fgt_tick *tick,
 
 /*
  * It runs again, and its stack with it. Blocked where it was found blocked the
- * last time, or is again (the same call, stack pointer and frame pointer): it
- * was that stack, unless others have been read there, too.
+ * last times, or is again (the same call, stack pointer and frame pointer): it
+ * was that stack, unless others have been read there, too. What the ring shows
+ * of another call, or of the thread while it ran, is not where it is blocked.
  */
 static struct fgt_verdict find_then(struct fgt_look *look,
 				    const struct fgt_tick *tick,
@@ -398,8 +360,10 @@ static struct fgt_verdict find_then(struct fgt_look *look,
 				    const struct fgt_switch_off *off)
 {
 	static const struct fgt_kept_stack none;
-	const struct fgt_kept_stack *known = &thread->active->look->last_block;
+	const struct fgt_look_thread *thread_look = thread->active->look;
 	const struct fgt_thread_switches *switches = switches_of(look, thread);
+	const struct fgt_kept_stack *known;
+	bool is_last_known;
 	uint32_t state;
 
 	if (switches->shown_ns == off->ns && off->ns &&
@@ -407,14 +371,18 @@ static struct fgt_verdict find_then(struct fgt_look *look,
 		return (struct fgt_verdict){ .kind = FGT_VERDICT_AS_BEFORE };
 	if (!off->task_state)
 		return find_running(look, thread, off);
-	if (!is_same_place(off, &switches->blocked_at) &&
-	    !(is_same_place(off, &slot->off) &&
-	      learn_block(look, tick, thread, slot)))
-		known = &none;
+	known = fgt_look_place_find(thread_look, switches, off);
+	if (!known && fgt_switch_place_is_same(off, &slot->off) &&
+	    learn_block(look, tick, thread, slot))
+		known = &thread_look->last_block;
 	state = state_of(thread, off, tick->instant_ns);
+	is_last_known = !fgt_state_is_blocked(state) ||
+			(switches->shown_ns && switches->shown_state == state);
 	settle(look, thread, state, off);
 	look->then = *off;
-	return fgt_look_kept(look, known, state,
+	if (!known && !is_last_known)
+		return fgt_verdict_stack(NULL, 0, state);
+	return fgt_look_kept(look, known ? known : &none, state,
 			     fgt_switch_place_is_shared(switches, off)
 				     ? FGT_MARKER_NOT_SAMPLED
 				     : 0);

@@ -43,6 +43,7 @@ void fgt_look_thread_end(struct fgt_thread_table *threads,
 			(int32_t)(thread_look->account.wait_due_ns / US_NS);
 	fgt_kept_stack_done(&thread_look->last_run);
 	fgt_kept_stack_done(&thread_look->last_block);
+	fgt_kept_stack_done(&thread_look->former_block);
 	fgt_kept_stack_done(&thread_look->later);
 	fgt_kept_stack_done(&thread_look->unshown);
 	fgt_kept_stack_done(&thread_look->callers);

@@ -35,8 +35,10 @@ struct fgt_thread_switches {
 	struct fgt_switch_off handed;
 	uint64_t version; /* of the slot when it was looked at last */
 	uint64_t shown_ns; /* off.ns of what the ring shows; 0: of none */
+	uint32_t shown_state; /* with it */
 	bool is_shown_runnable; /* … and wants a CPU */
 	struct fgt_switch_off blocked_at; /* where it stood in last_block */
+	struct fgt_switch_off former_at; /* … and in former_block */
 	uint64_t
 		shared_places; /* a bit each: blocked there in several stacks */
 	struct fgt_switch_seen seen;

@@ -13,7 +13,8 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from kit.harness import Bench, Checks, as_user  # noqa: E402
+from kit.harness import (  # noqa: E402
+    Bench, Checks, as_user, read_until)
 from kit.read_fgt import Slice  # noqa: E402
 
 checks = Checks()
@@ -227,6 +228,36 @@ def check_owners(bench, mode, as_nobody, **settings):
        verdicts)
 
 
+def check_calls(bench):
+    """A blocked thread has the stack of the call that it is blocked in, or
+    none: not that of the call before."""
+    child = bench.start([bench.program("alternate"), "20", "1500"],
+                        stdout=subprocess.PIPE, text=True)
+    pid = read_until(child.stdout, "ready ")
+    path = bench.path("calls.folded")
+    result = bench.run("record", "-q", "-d", "4", "-p", pid, "-o", path,
+                       "--state-frames", "leaf")
+    child.kill()
+    right = wrong = unknown = 0
+    with open(path) as file:
+        lines = file.read().splitlines()
+    for line in lines:
+        stack, count = line.rsplit(" ", 1)
+        frames = stack.split(";")
+        functions = {"clock_nanosleep": "nap", "futex": "wait_for_it"}
+        function = functions.pop(frames[-1].split(" ")[0], None)
+        if not function:
+            continue
+        right += int(count) * (function in frames)
+        wrong += int(count) * any(f in frames for f in functions.values())
+        unknown += int(count) * (len(frames) < 4)
+    print(f"# alternating calls: {right} right, {wrong} wrong, {unknown} "
+          "unknown", flush=True)
+    ok("no stack of another call", result.returncode == 0 and right > 2000 and
+       wrong == 0, (result.stderr, right, wrong))
+    ok("few are unknown", unknown < 0.1 * right, unknown)
+
+
 def main():
     bench = Bench(sys.argv[1])
     try:
@@ -236,6 +267,7 @@ def main():
         check_owners(bench, "handed over, user", True)
         record(bench, "root", False)
         record(bench, "ordinary user", True)
+        check_calls(bench)
         name_child_in_namespace(bench)
         names_of_sockets(bench)
     finally:
