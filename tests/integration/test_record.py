@@ -71,6 +71,37 @@ def test_record(bench, busy_pid):
     ok("record -r", 350 < data.get("effective_hz", 0) < 510, data)
 
 
+def test_output_in_environment(bench):
+    """The name of the recording's file is not the command's."""
+    path, seen = bench.path("env.folded"), bench.path("env.txt")
+    result = bench.run("record", "-q", "--", "sh", "-c",
+                       f"echo [$FGTRACE_OUTPUT] >{seen}; sleep 0.3",
+                       env={**os.environ, "FGTRACE_OUTPUT": path})
+    with open(seen) as file:
+        ok("FGTRACE_OUTPUT is record's, and not passed on",
+           result.returncode == 0 and file.read() == "[]\n" and
+           os.path.exists(path), result.stderr)
+
+
+def test_later_children(bench):
+    """--children, of a process and of a command, also has those that start
+    later; those that are too brief are counted."""
+    script = "sleep 0.2; sleep 2.6 & /bin/true; /bin/true; wait"
+    shell = bench.start(["sh", "-c", "sleep 0.5; " + script])
+    for name, flags in (("-p PID", ["-p", str(shell.pid)]),
+                        ("-- CMD", ["--", "sh", "-c", script])):
+        path = bench.path("later.folded")
+        result = bench.run("record", "-d", "2.9", "--children", "-o", path,
+                           *flags)
+        with open(path) as file:
+            names = set(re.findall(r"^([^;]*) \(\d+\);", file.read(), re.M))
+        ok(f"record --children {name}: a process that started later is there",
+           result.returncode == 0 and {"sh", "sleep"} == names,
+           (names, result.stderr))
+    ok("record --children: brief ones are counted",
+       "ended without being sampled" in result.stderr, result.stderr)
+
+
 def test_several_processes(bench):
     """Those of a name, and those below a process."""
     program = shutil.copy2("/bin/sleep", bench.path("twin-of-sleep"))
@@ -98,8 +129,8 @@ def test_several_processes(bench):
     expect_error(bench, "record of a name that no process has", 1,
                  "no process is called 'no-such-name'", "record", "-n",
                  "no-such-name", "-d", "1")
-    expect_error(bench, "record --children without a process", 2,
-                 "-p PID", "record", "-n", "x", "--children", "-d", "1")
+    test_later_children(bench)
+    test_output_in_environment(bench)
     for pid in below:
         os.kill(pid, signal.SIGKILL)
     for one in twins:

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 
@@ -22,6 +23,9 @@ static void become(char **command, int go_fd, int done_fd)
 	char byte;
 	int error;
 
+	/* It is the recorder's, and a program with the library would write its
+	 * own recording there. There is one thread. */
+	unsetenv("FGTRACE_OUTPUT");
 	if (fgt_fd_read(go_fd, &byte, 1) != 1)
 		_exit(STATUS_NOT_STARTED);
 	execvp(command[0], command);

@@ -39,14 +39,12 @@ static int visit(void *context, const struct fgt_process_info *info,
 	return r;
 }
 
-static int take(const struct process_list *list, int32_t first,
+static int take(const struct process_list *list,
 		struct fgt_processes *processes, struct fgt_why *why)
 {
 	processes->count = 0;
-	if (first)
-		processes->pids[processes->count++] = first;
 	for (uint32_t i = 0; i < list->count; i++) {
-		if (!list->items[i].is_chosen || list->items[i].pid == first)
+		if (!list->items[i].is_chosen)
 			continue;
 		if (processes->count == FGT_PROCESSES_MAX)
 			return fgt_why_set(why, -E2BIG,
@@ -77,7 +75,7 @@ int fgt_processes_named(const char *name, struct fgt_processes *ret_processes,
 	int r = read_list(&list, why);
 
 	if (r == 0)
-		r = take(&list, 0, ret_processes, why);
+		r = take(&list, ret_processes, why);
 	free(list.items);
 	if (r == 0 && !ret_processes->count)
 		return fgt_why_set(
@@ -88,16 +86,39 @@ int fgt_processes_named(const char *name, struct fgt_processes *ret_processes,
 	return r;
 }
 
-int fgt_processes_below(int32_t pid, struct fgt_processes *ret_processes,
-			struct fgt_why *why)
+static bool has(const struct fgt_processes *processes, int32_t pid)
+{
+	for (uint32_t i = 0; i < processes->count; i++)
+		if (processes->pids[i] == pid)
+			return true;
+	return false;
+}
+
+int fgt_processes_add_below(struct fgt_processes *processes,
+			    struct fgt_why *why)
 {
 	struct process_list list = { .name = NULL };
-	int r = read_list(&list, why);
+	int missing = 0, r = read_list(&list, why);
+	bool has_grown = r == 0;
 
-	if (r == 0) {
-		fgt_listed_choose_below(list.items, list.count, pid);
-		r = take(&list, pid, ret_processes, why);
+	/* The list is by age: a second look is for clocks of equal ticks. */
+	while (has_grown) {
+		has_grown = false;
+		missing = 0;
+		for (uint32_t i = 0; i < list.count; i++) {
+			const struct fgt_listed *item = &list.items[i];
+
+			if (!has(processes, item->parent_pid) ||
+			    has(processes, item->pid) || item->pid == getpid())
+				continue;
+			if (processes->count == FGT_PROCESSES_MAX) {
+				missing++;
+				continue;
+			}
+			processes->pids[processes->count++] = item->pid;
+			has_grown = true;
+		}
 	}
 	free(list.items);
-	return r;
+	return r < 0 ? r : missing;
 }

@@ -25,9 +25,9 @@ struct fgt_processes {
 int fgt_processes_named(const char *name, struct fgt_processes *ret_processes,
 			struct fgt_why *why);
 
-/* A process, and those below it, to any depth. -E2BIG, errno of /proc; with
- * why. */
-int fgt_processes_below(int32_t pid, struct fgt_processes *ret_processes,
-			struct fgt_why *why);
+/* Adds those below them, to any depth, as far as there is room: how many more
+ * there are. errno of /proc, with why. */
+int fgt_processes_add_below(struct fgt_processes *processes,
+			    struct fgt_why *why);
 
 #endif

@@ -27,6 +27,7 @@
 #define RING_SECONDS	     30u
 #define RING_SECONDS_AT_MOST 3600u
 #define LOOK_EVERY_MS	     100
+#define FOLLOW_NS	     SECOND_NS
 #define HZ_MAX		     1000
 #define CLEAR_LINE	     "\r\033[K"
 #define SIGNALS_COUNT	     4
@@ -35,7 +36,8 @@
 static const struct fgt_option options[] = {
 	{ "pid", 'p', "PID", "record this process", "name " },
 	{ "name", 'n', "NAME", "the processes of that name", "pid " },
-	{ "children", 0, NULL, "with -p: and the processes below it", NULL },
+	{ "children", 0, NULL, "and the processes below, also later ones",
+	  NULL },
 	{ "duration", 'd', "SECS",
 	  "end after so long (5, 1500ms, 2m); default: ^C or its end", NULL },
 	{ "rate", 'r', "HZ", "ticks a second, 1 to 1000 (default: 101)", NULL },
@@ -62,7 +64,8 @@ struct recording {
 	struct fgt_processes processes;
 	uint64_t duration_ns; /* 0: until a signal or the end */
 	uint64_t from_ns, to_ns;
-	bool is_progress_wanted;
+	bool is_progress_wanted, is_following;
+	uint64_t next_look_ns; /* for processes below */
 };
 
 static uint64_t now_ns(void)
@@ -116,17 +119,16 @@ static int choose_processes(const struct fgt_arguments *arguments,
 			arguments->command
 				? "a process and a command exclude each other"
 				: "neither a process nor a command given");
-	if (with_children && !pid)
-		return fgt_why_set(why, -EINVAL,
-				   "--children is for a process: name it with "
-				   "-p PID");
-	if (name)
-		return fgt_processes_named(name, ret_processes, why);
-	if (with_children)
-		return fgt_processes_below((int32_t)pid, ret_processes, why);
 	/* That of a command is known later. */
 	*ret_processes = (struct fgt_processes){ { (int32_t)pid }, 1 };
-	return 0;
+	if (name)
+		r = fgt_processes_named(name, ret_processes, why);
+	if (r == 0 && with_children && !arguments->command)
+		r = fgt_processes_add_below(ret_processes, why);
+	return r > 0 ? fgt_why_set(why, -E2BIG,
+				   "more than %u processes; choose fewer",
+				   FGT_PROCESSES_MAX)
+		     : r;
 }
 
 static int read_flags(const struct fgt_arguments *arguments,
@@ -146,6 +148,7 @@ static int read_flags(const struct fgt_arguments *arguments,
 	r = choose_processes(arguments, &recording->processes, why);
 	if (r < 0)
 		return r;
+	recording->is_following = fgt_options_has(arguments, "children");
 	if (recording->duration_ns)
 		seconds = (recording->duration_ns + SECOND_NS - 1) / SECOND_NS +
 			  1;
@@ -160,7 +163,8 @@ static int read_flags(const struct fgt_arguments *arguments,
 					     ? RING_SECONDS
 					     : (unsigned int)seconds,
 			  .size_bytes = ring_bytes(
-				  config, recording->processes.count) },
+				  config, recording->processes.count +
+						  recording->is_following) },
 		.max_depth = (unsigned int)config->sampling.max_depth,
 		.provider = config->sampling.provider,
 		.switches = FGT_SWITCHES_BUILT_IN,
@@ -298,6 +302,10 @@ static void record(struct recording *recording)
 		(void)poll(&ready, 1, next_wait_ms(recording, now));
 		now = now_ns();
 		is_over = handle_signals(recording);
+		if (recording->is_following && now >= recording->next_look_ns) {
+			fgt_recorder_follow(recording->recorder);
+			recording->next_look_ns = now + FOLLOW_NS;
+		}
 		fgt_recorder_get_status(recording->recorder, &status);
 		if (!status.is_alive ||
 		    (recording->duration_ns &&
@@ -420,7 +428,7 @@ const struct fgt_verb fgt_verb_record = {
 	.name = "record",
 	.synopsis = "[-d SECS] [-r HZ] [--max-cpu PERCENT] [-f FORMAT] "
 		    "[-o FILE] "
-		    "(-p PID [--children] | -n NAME | -- CMD [ARG...])",
+		    "[--children] (-p PID | -n NAME | -- CMD [ARG...])",
 	.summary = "sample a process or a command without a daemon",
 	.options = options,
 	.has_command = 1,
@@ -431,9 +439,9 @@ const struct fgt_verb fgt_verb_record = {
 		"its exit status is returned (128 + the signal's number if "
 		"one ended it), also when\nit was too short to be sampled; "
 		"if it is 0 but the file could not be written, the\nexit "
-		"status is 1, or 4 if that was not permitted. Processes that "
-		"start later are not\nfollowed; run the daemon and attach "
-		"--children for that."
+		"status is 1, or 4 if that was not permitted. With "
+		"--children\nprocesses below are looked for once a second, 256 "
+		"at most."
 		"\n\n" FGT_EXPORT_TEXT "\nExamples:\n"
 		"  fgtrace-agent record -d 10 -o out.trace.json -p 1234\n"
 		"  fgtrace-agent record -o out.folded -- gzip -k big.log\n"

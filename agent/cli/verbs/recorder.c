@@ -16,16 +16,23 @@
 #include "agent/cli/output/export.h"
 #include "agent/files/open_file.h"
 #include "agent/unwind/rows/rows.h"
+#include "ringbuf/base/memory_limit.h"
 #include "ringbuf/slice/merge.h"
 
 #define NOTES_MAX      4u /* what comes when they are full is dropped */
 #define NOTE_BYTES_MAX 240u
+#define RING_BYTES_MIN ((size_t)1 << 20)
 
 struct fgt_recorder {
 	struct fgt_image_cache *cache;
 	struct fgt_sampler *sampler;
 	struct fgt_target *targets[FGT_PROCESSES_MAX];
 	uint32_t count;
+	struct fgt_processes known; /* sampled ones and others */
+	size_t ring_bytes, left_bytes; /* of a ring; for later ones */
+	uint32_t missing,
+		unlisted; /* later processes; more than there may be */
+	bool is_following;
 	/* Protects the notes; nests inside nothing, nothing nests inside it. */
 	pthread_mutex_t mutex;
 	char notes[NOTES_MAX][NOTE_BYTES_MAX];
@@ -112,6 +119,12 @@ static int attach(struct fgt_recorder *recorder,
 	return 0;
 }
 
+static void take_room(struct fgt_recorder *recorder, size_t bytes)
+{
+	recorder->left_bytes -=
+		bytes < recorder->left_bytes ? bytes : recorder->left_bytes;
+}
+
 int fgt_recorder_new(struct fgt_sampler_options *options,
 		     const struct fgt_processes *processes,
 		     struct fgt_recorder **ret_recorder, struct fgt_why *why)
@@ -130,8 +143,71 @@ int fgt_recorder_new(struct fgt_sampler_options *options,
 		r = attach(recorder, processes, why);
 	if (r < 0)
 		return r;
+	recorder->known = *processes;
+	recorder->ring_bytes = options->ring.size_bytes;
+	recorder->left_bytes = fgt_memory_limit() / 2;
+	for (uint32_t i = 0; i < recorder->count; i++)
+		take_room(recorder, recorder->ring_bytes);
 	*ret_recorder = FGT_TAKE(recorder);
 	return 0;
+}
+
+/* One that has ended meanwhile is among the children that were too brief. */
+static void add(struct fgt_recorder *recorder, int32_t pid)
+{
+	size_t bytes = recorder->left_bytes / 2;
+	struct fgt_why why;
+	int r;
+
+	if (bytes > recorder->ring_bytes)
+		bytes = recorder->ring_bytes;
+	if (bytes < RING_BYTES_MIN) {
+		recorder->missing++;
+		return;
+	}
+	r = fgt_sampler_attach(recorder->sampler, pid, bytes,
+			       &recorder->targets[recorder->count], &why);
+	if (r == 0) {
+		recorder->count++;
+		take_room(recorder, bytes);
+	} else if (r != -ESRCH) {
+		recorder->missing++;
+	}
+}
+
+void fgt_recorder_follow(struct fgt_recorder *recorder)
+{
+	uint32_t known = recorder->known.count;
+	struct fgt_why why;
+	int more = fgt_processes_add_below(&recorder->known, &why);
+
+	recorder->is_following = true;
+	if (more >= 0)
+		recorder->unlisted = (uint32_t)more;
+	for (uint32_t i = known; i < recorder->known.count; i++)
+		add(recorder, recorder->known.pids[i]);
+}
+
+/* A look a second misses those that live for less. */
+static void note_missing(struct fgt_recorder *recorder)
+{
+	struct fgt_target_status status;
+	uint64_t brief = 0;
+
+	for (uint32_t i = 0; i < recorder->count; i++) {
+		fgt_target_get_status(recorder->targets[i], &status);
+		brief += status.unsampled_children;
+	}
+	if (brief)
+		fgt_note("record",
+			 "%llu child process%s ended without being sampled: "
+			 "they lived for less than a second, or there was no "
+			 "room for them",
+			 (unsigned long long)brief, brief == 1 ? "" : "es");
+	if (recorder->missing + recorder->unlisted)
+		fgt_note("record",
+			 "%u processes could not be sampled, or had no room",
+			 recorder->missing + recorder->unlisted);
 }
 
 void fgt_recorder_free(struct fgt_recorder *recorder)
@@ -232,6 +308,8 @@ int fgt_recorder_finish(struct fgt_recorder *recorder, uint64_t from_ns,
 
 	fgt_sampler_stop(recorder->sampler);
 	print_notes(recorder);
+	if (recorder->is_following)
+		note_missing(recorder);
 	r = cut_all(recorder, from_ns, to_ns, config, ret_slice);
 	if (r == -ENODATA)
 		return fgt_why_set(
