@@ -127,6 +127,23 @@ static int explain_choice(const struct fgt_message *reply, struct fgt_why *why)
 			   list, targets.count ? ", ..." : "");
 }
 
+/* The agent's own remedy is for a command line. */
+static int explain_none(const struct fgt_web_cut *cut, struct fgt_why *why)
+{
+	static const char remedy[] = "/api/v1/targets lists those that there "
+				     "are";
+
+	if (cut->choice.pid)
+		return fgt_why_set(why, -ESRCH, "no target has pid %d: %s",
+				   cut->choice.pid, remedy);
+	if (cut->choice.name)
+		return fgt_why_set(why, -ESRCH, "no target is named %.100s: %s",
+				   cut->choice.name, remedy);
+	return fgt_why_set(why, -ESRCH,
+			   "nothing is sampled yet: attach a process to the "
+			   "agent");
+}
+
 static int receive_slice(const struct fgt_channel *channel,
 			 const struct fgt_web_cut *cut,
 			 const struct fgt_sink *to, struct fgt_why *why)
@@ -141,6 +158,8 @@ static int receive_slice(const struct fgt_channel *channel,
 					      why);
 	if (r == -ENOTUNIQ && reply)
 		return explain_choice(reply, why);
+	if (r == -ESRCH)
+		return explain_none(cut, why);
 	if (r == 0)
 		r = fgt_channel_receive_file(
 			channel, to, TIMEOUT_NS,

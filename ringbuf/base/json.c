@@ -310,6 +310,15 @@ void fgt_json_put_hex_string(struct fgt_json *json, const char *key,
 	fgt_json_put_raw(json, key, text, (size_t)len);
 }
 
+void fgt_json_put_handle(struct fgt_json *json, const char *key, char kind,
+			 uint32_t number)
+{
+	char text[24];
+	int len = snprintf(text, sizeof(text), "\"%c-%u\"", kind, number);
+
+	fgt_json_put_raw(json, key, text, (size_t)len);
+}
+
 void fgt_json_put_base64(struct fgt_json *json, const char *key,
 			 const uint8_t *bytes, size_t len)
 {

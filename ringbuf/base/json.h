@@ -71,6 +71,9 @@ void fgt_json_put_uint_string(struct fgt_json *json, const char *key,
 /* "0x1f" */
 void fgt_json_put_hex_string(struct fgt_json *json, const char *key,
 			     uint64_t value);
+/* "t-3": a handle of what one answer names in several places. */
+void fgt_json_put_handle(struct fgt_json *json, const char *key, char kind,
+			 uint32_t number);
 /* A string of base64, RFC 4648 section 4. */
 void fgt_json_put_base64(struct fgt_json *json, const char *key,
 			 const uint8_t *bytes, size_t len);

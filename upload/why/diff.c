@@ -14,7 +14,6 @@
 #include "ringbuf/base/hash.h"
 #include "ringbuf/slice/pace.h"
 #include "upload/format/parts/reasons.h"
-#include "upload/why/group.h"
 #include "upload/why/place.h"
 #include "upload/why/words.h"
 
@@ -22,6 +21,7 @@
 struct comparison {
 	struct fgt_diff *diff;
 	struct fgt_id_map rows; /* (threads, function, call, state) → row */
+	struct fgt_id_map pids; /* (row, process) */
 	/* Of the slice that is summed: (thread, stack and state) → row + 1. */
 	struct fgt_id_map known;
 	uint32_t *known_rows;
@@ -49,13 +49,12 @@ static int intern_callers(struct fgt_diff *diff,
 static int read_row(struct fgt_diff *diff, const struct fgt_ring_slice *slice,
 		    const struct fgt_run *run, struct fgt_diff_row *ret_row)
 {
-	const struct fgt_slice_thread *thread = &slice->threads[run->thread];
 	struct fgt_place place = fgt_place_of(slice, run->stack);
 	char pattern[FGT_GROUP_NAME_MAX];
 	int r;
 
 	*ret_row = (struct fgt_diff_row){ .threads = 0 };
-	fgt_group_pattern(fgt_slice_string(slice, thread->name), pattern);
+	fgt_group_of_thread(slice, run->thread, pattern);
 	r = intern(diff, pattern, &ret_row->threads);
 	if (r == 0)
 		r = intern(diff, fgt_slice_string(slice, place.function),
@@ -114,6 +113,13 @@ static int row_of(struct comparison *comparison,
 		if (r == 0)
 			r = find_row(comparison, slice, run,
 				     &comparison->known_rows[id]);
+		if (r == 0)
+			r = fgt_group_add_pid(
+				slice, run->thread, comparison->known_rows[id],
+				&comparison->pids,
+				&comparison->diff
+					 ->rows[comparison->known_rows[id]]
+					 .pids);
 	}
 	if (r == 0)
 		*ret_row = comparison->known_rows[id];
@@ -247,6 +253,7 @@ int fgt_diff_new(struct fgt_ring_slice *before, struct fgt_ring_slice *after,
 	free(comparison.marks[FGT_DIFF_BEFORE]);
 	free(comparison.marks[FGT_DIFF_AFTER]);
 	fgt_id_map_done(&comparison.rows);
+	fgt_id_map_done(&comparison.pids);
 	fgt_id_map_done(&comparison.known);
 	free(comparison.known_rows);
 	if (r < 0)

@@ -14,6 +14,7 @@
 #include "ringbuf/base/strings.h"
 #include "ringbuf/slice/slice.h"
 #include "upload/why/filter.h"
+#include "upload/why/group.h"
 
 enum fgt_diff_side {
 	FGT_DIFF_BEFORE,
@@ -26,6 +27,7 @@ struct fgt_diff_row {
 	uint32_t threads, function, call, state;
 	uint32_t callers; /* of a blocked thread: "WaitLatch, ProcSleep" */
 	bool shows_callers; /* nothing else distinguishes it from another one */
+	struct fgt_group_pids pids; /* of slices with several processes */
 	uint64_t samples[FGT_DIFF_SIDES];
 	double average[FGT_DIFF_SIDES]; /* threads at once, or ms */
 };

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "ringbuf/base/array.h"
+#include "ringbuf/slice/processes.h"
 
 void fgt_words_add(struct fgt_words *words, const char *format, ...)
 {
@@ -39,13 +40,18 @@ void fgt_words_add_thread(struct fgt_words *words,
 			  const struct fgt_ring_slice *slice, int32_t tid)
 {
 	uint32_t at = fgt_slice_find_thread(slice, tid);
+	int32_t pid;
 
-	if (at < slice->thread_count)
-		fgt_words_add(words, "%s (tid %d)",
-			      fgt_slice_string(slice, slice->threads[at].name),
-			      tid);
-	else
+	if (at >= slice->thread_count) {
 		fgt_words_add(words, "tid %d", tid);
+		return;
+	}
+	fgt_words_add(words, "%s (tid %d",
+		      fgt_slice_string(slice, slice->threads[at].name), tid);
+	pid = fgt_slice_process_of(slice, at).pid;
+	if (slice->process_count > 1 && pid != tid)
+		fgt_words_add(words, " of pid %d", pid);
+	fgt_words_add(words, ")");
 }
 
 void fgt_words_add_ms(struct fgt_words *words, double ms)

@@ -49,7 +49,9 @@ void fgt_words_add_callers(struct fgt_words *words,
 			   const struct fgt_ring_slice *slice, uint32_t stack,
 			   const char *before);
 
-/* "flusher (tid 12)"; the bare number where the thread is not in the slice. */
+/* "flusher (tid 12)", "flusher (tid 12 of pid 10)" in a slice of several
+ * processes, unless it is the first one of its process; the bare number where it
+ * is not in the slice. */
 void fgt_words_add_thread(struct fgt_words *words,
 			  const struct fgt_ring_slice *slice, int32_t tid);
 

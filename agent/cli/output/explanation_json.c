@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * JSON of an explanation: times in ms, threads by tid, functions by name.
+ * JSON of an explanation: times in ms, threads by tid, functions by name, and
+ * both by handles.
  */
 #include "agent/cli/output/explanation_json.h"
 
@@ -37,10 +38,11 @@ static void put_ms(const struct explained_json *answer, const char *key,
 static void put_thread(const struct explained_json *answer, const char *key,
 		       uint32_t run)
 {
-	const struct fgt_slice_thread *thread =
-		&answer->slice->threads[answer->slice->runs[run].thread];
+	uint32_t number = answer->slice->runs[run].thread;
+	const struct fgt_slice_thread *thread = &answer->slice->threads[number];
 
 	fgt_json_begin_object(answer->json, key);
+	fgt_json_put_handle(answer->json, "id", 't', number);
 	fgt_json_put_int(answer->json, "tid", thread->tid);
 	fgt_json_put_int(answer->json, "pid",
 			 fgt_slice_process(answer->slice, thread->process).pid);
@@ -105,6 +107,9 @@ static void put_doing(const struct explained_json *answer, uint32_t run)
 
 	fgt_words_add_doing(&words, answer->slice, &of);
 	fgt_json_put_string(answer->json, "text", words.text);
+	if (of.place.function)
+		fgt_json_put_handle(answer->json, "function_id", 'f',
+				    of.place.function);
 	put_name(answer, "function", of.place.function);
 	put_name(answer, "call", of.place.call);
 	fgt_json_put_string(answer->json, "state",
@@ -249,6 +254,7 @@ int fgt_explanation_print_json(const struct fgt_explanation *explanation,
 	put_range(&answer, from, to);
 	fgt_json_put_uint(&json, "windows", explanation->windows->count - 1);
 	fgt_json_begin_object(&json, "thread");
+	fgt_json_put_handle(&json, "id", 't', explanation->thread);
 	fgt_json_put_int(&json, "tid", thread->tid);
 	put_name(&answer, "name", thread->name);
 	fgt_json_put_bool(&json, "is_chosen", explanation->is_thread_chosen);

@@ -21,7 +21,7 @@
 
 #define TOP_DEFAULT	10 /* functions in the JSON when --top is not given */
 #define TOP_MAX		1000000
-#define THREADS_DEFAULT 40 /* with --top */
+#define THREADS_DEFAULT 40 /* at most, with --top */
 #define THREADS_MAX	(1 << 22) /* as many as there can be */
 
 static bool is_stdout(const struct fgt_output_choice *choice)
@@ -103,16 +103,16 @@ static int plan_tables(const struct fgt_arguments *arguments,
 {
 	bool is_whole = plan->form == FGT_FORM_MARKDOWN &&
 			!fgt_options_has(arguments, "threads");
-	int64_t top = 0, threads = 0;
+	int64_t top = 0, threads = 0, missing;
 	int r = fgt_options_get_number(arguments, "top", 0, TOP_MAX,
 				       is_whole ? TOP_DEFAULT : 0, &top, why);
 
 	if (top == 0 && fgt_options_has(arguments, "top"))
 		top = TOP_MAX;
+	missing = top < THREADS_DEFAULT ? top : THREADS_DEFAULT;
 	if (r == 0)
 		r = fgt_options_get_number(arguments, "threads", 0, THREADS_MAX,
-					   top ? THREADS_DEFAULT : 0, &threads,
-					   why);
+					   missing, &threads, why);
 	if (r == 0)
 		r = fgt_json_to_open(arguments, &plan->json, why);
 	if (threads == 0 && fgt_options_has(arguments, "threads"))

@@ -39,35 +39,36 @@
 	}
 
 /* Rows of a verb's table of flags. */
-#define FGT_EXPORT_OPTIONS                                                      \
-	{ "output", 'o', "FILE",                                                \
-	  "file or directory, - is standard output (default: see below)",       \
-	  NULL },                                                               \
-		{ "format", 'f', "FORMAT",                                      \
-		  "fgt, chrome, sentry, sentry-chunk, pprof, folded, "          \
-		  "speedscope, otlp, perfetto, md",                             \
-		  NULL },                                                       \
-		{ "state-frames", 0, "WHERE",                                   \
-		  "root, leaf, no or auto: where stacks name the state",        \
-		  NULL },                                                       \
-		{ "otlp-shape", 0, "SHAPE",                                     \
-		  "of OTLP samples: timestamps, or sum, which Pyroscope "       \
-		  "needs",                                                      \
-		  NULL },                                                       \
-		{ "waits", 0, NULL,                                             \
-		  "folded: above a stack that waits, that of the holder",       \
-		  NULL },                                                       \
-		{ "top", 0, "N",                                                \
-		  "print the N hottest functions and longest waits, 0: all",    \
-		  NULL },                                                       \
-		{ "threads", 0, "N",                                            \
-		  "print the N threads that ran most, 0: all (with --top: 40)", \
-		  NULL },                                                       \
-		{ "json", 0, NULL,                                              \
-		  "print the summary as JSON on standard output", NULL },       \
-		FGT_JSON_TO_OPTION,                                             \
-	{                                                                       \
-		"quiet", 'q', NULL, "print errors only", NULL                   \
+#define FGT_EXPORT_OPTIONS                                                     \
+	{ "output", 'o', "FILE",                                               \
+	  "file or directory, - is standard output (default: see below)",      \
+	  NULL },                                                              \
+		{ "format", 'f', "FORMAT",                                     \
+		  "fgt, chrome, sentry, sentry-chunk, pprof, folded, "         \
+		  "speedscope, otlp, perfetto, md",                            \
+		  NULL },                                                      \
+		{ "state-frames", 0, "WHERE",                                  \
+		  "root, leaf, no or auto: where stacks name the state",       \
+		  NULL },                                                      \
+		{ "otlp-shape", 0, "SHAPE",                                    \
+		  "of OTLP samples: timestamps, or sum, which Pyroscope "      \
+		  "needs",                                                     \
+		  NULL },                                                      \
+		{ "waits", 0, NULL,                                            \
+		  "folded: above a stack that waits, that of the holder",      \
+		  NULL },                                                      \
+		{ "top", 0, "N",                                               \
+		  "print the N hottest functions and longest waits, 0: all",   \
+		  NULL },                                                      \
+		{ "threads", 0, "N",                                           \
+		  "print the N threads that ran most, 0: all (with --top: as " \
+		  "many, 40 at most)",                                         \
+		  NULL },                                                      \
+		{ "json", 0, NULL,                                             \
+		  "print the summary as JSON on standard output", NULL },      \
+		FGT_JSON_TO_OPTION,                                            \
+	{                                                                      \
+		"quiet", 'q', NULL, "print errors only", NULL                  \
 	}
 /* unless: the flags of the verb that ask for something else than a file. */
 #define FGT_EXPORT_TEXT_UNLESS(unless)                                         \

@@ -190,10 +190,25 @@ static void put_stack(struct fgt_json *json, const struct fgt_ring_slice *slice,
 	fgt_json_end_array(json);
 }
 
-static void put_reason(struct fgt_json *json,
-		       const struct fgt_ring_slice *slice,
+/* A number may have been used by several threads: the first one that is there. */
+static void put_owner(struct fgt_json *json, const struct fgt_moment *moment,
+		      int32_t tid)
+{
+	const struct fgt_ring_slice *slice = moment->slice;
+	uint32_t at = fgt_slice_find_thread(slice, tid);
+
+	fgt_json_put_int(json, "owner_tid", tid);
+	for (; at < slice->thread_count && slice->threads[at].tid == tid; at++)
+		if (moment->runs[at] != FGT_ID_NONE) {
+			fgt_json_put_handle(json, "owner_id", 't', at);
+			return;
+		}
+}
+
+static void put_reason(struct fgt_json *json, const struct fgt_moment *moment,
 		       const struct fgt_run *run)
 {
+	const struct fgt_ring_slice *slice = moment->slice;
 	const struct fgt_slice_wait *wait;
 	struct fgt_words words = { .len = 0 };
 
@@ -205,7 +220,7 @@ static void put_reason(struct fgt_json *json,
 	fgt_json_put_string(json, "kind", fgt_words_kind(wait->kind));
 	fgt_json_put_string(json, "text", words.text);
 	if (wait->owner_tid)
-		fgt_json_put_int(json, "owner_tid", wait->owner_tid);
+		put_owner(json, moment, wait->owner_tid);
 	fgt_json_end_object(json);
 }
 
@@ -218,10 +233,11 @@ static void put_group(struct fgt_json *json, const struct fgt_moment *moment,
 	fgt_json_begin_object(json, NULL);
 	fgt_json_begin_array(json, "threads");
 	for (uint32_t i = 0; i < group->count; i++) {
-		const struct fgt_slice_thread *thread =
-			&slice->threads[moment->threads[group->first + i]];
+		uint32_t number = moment->threads[group->first + i];
+		const struct fgt_slice_thread *thread = &slice->threads[number];
 
 		fgt_json_begin_object(json, NULL);
+		fgt_json_put_handle(json, "id", 't', number);
 		fgt_json_put_int(json, "tid", thread->tid);
 		fgt_json_put_int(json, "pid",
 				 fgt_slice_process(slice, thread->process).pid);
@@ -234,7 +250,7 @@ static void put_group(struct fgt_json *json, const struct fgt_moment *moment,
 			    fgt_slice_state_name(slice, run->state));
 	fgt_json_put_uint(json, "since_ms", (uint64_t)since_ms(moment, group));
 	fgt_json_put_bool(json, "since_is_known", group->first_tick > 0);
-	put_reason(json, slice, run);
+	put_reason(json, moment, run);
 	put_stack(json, slice, run->stack);
 	fgt_json_end_object(json);
 }

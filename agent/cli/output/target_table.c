@@ -184,15 +184,35 @@ static const char *service_name(const struct fgt_message *target)
 		       : "?";
 }
 
-static void print_target(const struct fgt_message *target)
+/* At least 16. */
+struct target_columns {
+	size_t name, service;
+};
+
+static struct target_columns
+fit_columns(const struct fgt_message_array *targets)
+{
+	struct fgt_message_array left = *targets;
+	struct target_columns columns = { 16, 16 };
+	struct fgt_message target;
+
+	while (fgt_message_next(&left, &target) == 0) {
+		fgt_column_fit(stdout, text(&target, "name"), &columns.name);
+		fgt_column_fit(stdout, service_name(&target), &columns.service);
+	}
+	return columns;
+}
+
+static void print_target(const struct fgt_message *target,
+			 const struct target_columns *columns)
 {
 	const char *limitation = text(target, "limitation");
 	const char *rate_note = text(target, "rate_note");
 
 	printf("%8" PRIu64 "  ", number(target, "pid"));
-	fgt_print_padded(stdout, text(target, "name"), 16);
+	fgt_print_padded(stdout, text(target, "name"), columns->name);
 	putchar(' ');
-	fgt_print_padded(stdout, service_name(target), 16);
+	fgt_print_padded(stdout, service_name(target), columns->service);
 	printf(" %7" PRIu64 " %7.1f %5.2f %% %7" PRIu64 " %6.1f s %5.1f MiB ",
 	       number(target, "threads"), fraction(target, "effective_hz"),
 	       fraction(target, "cpu_percent"), number(target, "missed_ticks"),
@@ -217,18 +237,22 @@ static void print_target(const struct fgt_message *target)
 void fgt_print_target_table(const struct fgt_message *reply)
 {
 	struct fgt_message_array targets = { .count = 0 };
+	struct target_columns columns;
 	struct fgt_message target;
 
 	(void)fgt_message_get_array(reply, "targets", &targets);
+	columns = fit_columns(&targets);
 	if (targets.count == 0)
 		puts("no targets: attach one with 'fgtrace-agent attach "
 		     "PID|NAME'");
 	else
-		puts("     pid  name             service          threads"
-		     "      Hz     cpu  missed     held       log  complete"
-		     "  sampled");
+		printf("     pid  %-*s %-*s threads"
+		       "      Hz     cpu  missed     held       log  complete"
+		       "  sampled\n",
+		       (int)columns.name, "name", (int)columns.service,
+		       "service");
 	while (fgt_message_next(&targets, &target) == 0)
-		print_target(&target);
+		print_target(&target, &columns);
 	print_rules(reply);
 }
 

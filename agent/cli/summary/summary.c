@@ -89,9 +89,9 @@ static const char *plain_name(const char *name)
 	return name;
 }
 
-/* The string that stands for all names of the function: the plain one, else the
- * first with that plain name. */
-static uint32_t plain_of(const struct fgt_ring_slice *slice, uint32_t name)
+/* The plain one, else the first with that plain name. */
+uint32_t fgt_summary_function_id(const struct fgt_ring_slice *slice,
+				 uint32_t name)
 {
 	const char *text = fgt_slice_string(slice, name);
 	const char *plain = plain_name(text);
@@ -225,6 +225,7 @@ static void count_functions(struct tally *tally, struct fgt_summary *summary)
 		const char *name = plain_name(fgt_slice_string(slice, i));
 
 		tally->functions[i].name = name;
+		tally->functions[i].id = i;
 		if (tally->functions[i].wall &&
 		    (tally->functions[i].self || !is_start(name)))
 			tally->functions[used++] = tally->functions[i];
@@ -244,7 +245,7 @@ static int list_functions(const struct fgt_ring_slice *slice,
 	    FGT_ARRAY_NEW(tally.last_stack, slice->strings.count) &&
 	    FGT_ARRAY_NEW(tally.plain, slice->strings.count)) {
 		for (uint32_t i = 0; i < slice->strings.count; i++)
-			tally.plain[i] = plain_of(slice, i);
+			tally.plain[i] = fgt_summary_function_id(slice, i);
 		tally.functions = summary->functions;
 		count_functions(&tally, summary);
 		r = 0;
@@ -291,6 +292,7 @@ static void count_thread(const struct fgt_ring_slice *slice, uint32_t first,
 		&slice->threads[slice->runs[first].thread];
 	uint64_t by_state[FGT_STATE_MAX + 1] = { 0 };
 
+	thread->number = slice->runs[first].thread;
 	thread->tid = of->tid;
 	thread->pid = fgt_slice_process(slice, of->process).pid;
 	thread->name = fgt_slice_string(slice, of->name);
@@ -378,6 +380,7 @@ int fgt_summary_new(const struct fgt_ring_slice *slice,
 		r = fgt_nameless_count(slice, &summary->nameless);
 	if (r < 0)
 		return r;
+	summary->has_processes = slice->process_count > 1;
 	if (slice->tick_count > 0)
 		summary->covered_s =
 			(double)(slice->tick_ns[slice->tick_count - 1] -

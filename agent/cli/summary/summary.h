@@ -27,6 +27,7 @@
  * left out unless they ran themselves. All text is borrowed from the slice.
  */
 struct fgt_summary_function {
+	uint32_t id; /* fgt_summary_function_id() */
 	const char *name;
 	uint64_t self; /* running samples with it as the innermost function */
 	uint64_t total; /* running samples with it anywhere on the stack */
@@ -34,6 +35,7 @@ struct fgt_summary_function {
 };
 
 struct fgt_summary_thread {
+	uint32_t number; /* index in the slice */
 	int32_t tid, pid;
 	const char *name;
 	uint64_t samples;
@@ -57,6 +59,7 @@ struct fgt_summary {
 	uint32_t function_count; /* all that were running */
 	struct fgt_summary_thread *threads; /* by running, name, tid */
 	uint32_t thread_count;
+	bool has_processes; /* several */
 	struct fgt_summary_group *groups;
 	uint32_t group_count;
 	struct fgt_summary_waits *waits;
@@ -68,6 +71,10 @@ int fgt_summary_new(const struct fgt_ring_slice *slice,
 		    struct fgt_summary **ret_summary);
 void fgt_summary_free(struct fgt_summary *summary);
 FGT_DEFINE_AUTO(struct fgt_summary *, fgt_summary_free);
+
+/* The string that stands for all names of the function of that name. */
+uint32_t fgt_summary_function_id(const struct fgt_ring_slice *slice,
+				 uint32_t name);
 
 /* part of whole in percent; 0 of 0 is 0. */
 double fgt_percent(uint64_t part, uint64_t whole);
@@ -124,5 +131,8 @@ int fgt_summary_print_json(const struct fgt_ring_slice *slice,
 size_t fgt_print_text(FILE *file, const char *text, size_t columns);
 /* The same, filled up with blanks. */
 void fgt_print_padded(FILE *file, const char *text, size_t columns);
+/* Widens a column, so that the text of one of its rows fits; on a terminal to
+ * 40 at most. */
+void fgt_column_fit(FILE *file, const char *text, size_t *columns);
 
 #endif

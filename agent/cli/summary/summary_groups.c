@@ -126,14 +126,18 @@ int fgt_summary_groups_new(const struct fgt_summary_thread *threads,
 void fgt_summary_groups_print(const struct fgt_summary_group *groups,
 			      uint32_t count, FILE *file)
 {
+	size_t columns = 16;
+
 	if (!count)
 		return;
+	for (uint32_t i = 0; i < count; i++)
+		fgt_column_fit(file, groups[i].pattern, &columns);
 	fputs("threads with similar names: so many were mostly in\n", file);
 	for (uint32_t i = 0; i < count; i++) {
 		const struct fgt_summary_group *group = &groups[i];
 
 		fputs("  ", file);
-		fgt_print_padded(file, group->pattern, 16);
+		fgt_print_padded(file, group->pattern, columns);
 		fprintf(file, " %u:", group->threads);
 		for (uint32_t j = 0; j < group->state_count; j++) {
 			fputs(j ? ", " : " ", file);

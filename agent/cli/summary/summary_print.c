@@ -9,76 +9,19 @@
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "agent/cli/complaint.h"
 #include "ringbuf/base/json.h"
-#include "ringbuf/base/utf8.h"
 #include "ringbuf/slice/pace.h"
 #include "ringbuf/slice/processes.h"
 
 #define FUNCTION_COLUMNS    100
+#define THREAD_COLUMNS	    16 /* at least */
 #define BRIEF_MIN_NS	    20000000u
 #define NOT_SAMPLED_PERCENT 5 /* more than this is worth a line */
 #define MISSED_PERCENT	    5 /* likewise */
 #define QUIET_PERCENT	    1 /* of samples: less ran, so waits matter */
 #define KERNEL_PERCENT	    20 /* likewise, of time in a kernel not seen */
-
-/* Length of the character at text if it may go to a terminal as it is: valid
- * UTF-8 and no control character, C1 included. */
-static size_t printable_len(const char *text, size_t len)
-{
-	unsigned char first = (unsigned char)text[0];
-
-	if (first < 0x20 || first == 0x7f)
-		return 0;
-	if (first == 0xc2 && len > 1 && (unsigned char)text[1] < 0xa0)
-		return 0;
-	return fgt_utf8_len(text, len);
-}
-
-static size_t count_characters(const char *text, size_t len)
-{
-	size_t count = 0;
-
-	for (size_t at = 0; at < len; count++) {
-		size_t part = fgt_utf8_len(text + at, len - at);
-
-		at += part ? part : 1;
-	}
-	return count;
-}
-
-size_t fgt_print_text(FILE *file, const char *text, size_t columns)
-{
-	size_t len = strlen(text), count = count_characters(text, len), at = 0;
-	size_t shown = count;
-
-	if (count > columns && isatty(fileno(file)))
-		shown = columns - 3;
-	for (size_t i = 0; i < shown; i++) {
-		size_t part = printable_len(text + at, len - at);
-		size_t skipped = fgt_utf8_len(text + at, len - at);
-
-		if (part)
-			fwrite(text + at, 1, part, file);
-		else
-			fputc('?', file);
-		at += skipped ? skipped : 1;
-	}
-	if (shown == count)
-		return count;
-	fputs("...", file);
-	return columns;
-}
-
-void fgt_print_padded(FILE *file, const char *text, size_t columns)
-{
-	size_t printed = fgt_print_text(file, text, columns);
-
-	if (printed < columns)
-		fprintf(file, "%*s", (int)(columns - printed), "");
-}
 
 const char *fgt_brief_text(uint64_t threads, uint64_t cpu_ns, char *text)
 {
@@ -198,12 +141,15 @@ static void print_functions(const struct fgt_summary *summary, uint32_t top,
 			not_sampled);
 }
 
-static void print_thread(const struct fgt_summary_thread *thread, FILE *file)
+static void print_thread(const struct fgt_summary_thread *thread,
+			 size_t columns, bool has_pid, FILE *file)
 {
 	uint64_t wants_cpu = thread->running + thread->runnable;
 
 	fputs("  ", file);
-	fgt_print_padded(file, thread->name, 16);
+	fgt_print_padded(file, thread->name, columns);
+	if (has_pid)
+		fprintf(file, " %8d", thread->pid);
 	fprintf(file, " %8d %8" PRIu64 "  %5.1f %%   %5.1f %%  %5.1f %% ",
 		thread->tid, thread->samples,
 		fgt_percent(thread->running, thread->samples),
@@ -223,12 +169,17 @@ static void print_threads(const struct fgt_summary *summary, uint32_t limit,
 			  FILE *file)
 {
 	uint32_t count = summary->thread_count;
+	size_t columns = THREAD_COLUMNS;
 
-	fputs("  thread                tid  samples  running  runnable  "
-	      "blocked  in\n",
-	      file);
 	for (uint32_t i = 0; i < count && i < limit; i++)
-		print_thread(&summary->threads[i], file);
+		fgt_column_fit(file, summary->threads[i].name, &columns);
+	fputs("  ", file);
+	fgt_print_padded(file, "thread", columns);
+	fprintf(file, "%s      tid  samples  running  runnable  blocked  in\n",
+		summary->has_processes ? "      pid" : "");
+	for (uint32_t i = 0; i < count && i < limit; i++)
+		print_thread(&summary->threads[i], columns,
+			     summary->has_processes, file);
 	fgt_print_more(count > limit ? count - limit : 0, "--threads", file);
 }
 
@@ -257,6 +208,7 @@ static void put_functions(const struct fgt_summary *summary, uint32_t top,
 			&summary->functions[i];
 
 		fgt_json_begin_object(json, NULL);
+		fgt_json_put_handle(json, "id", 'f', function->id);
 		fgt_json_put_string(json, "name", function->name);
 		fgt_json_put_uint(json, "self", function->self);
 		fgt_json_put_uint(json, "total", function->total);
@@ -288,6 +240,7 @@ static void put_threads(const struct fgt_summary *summary,
 		const struct fgt_summary_thread *thread = &summary->threads[i];
 
 		fgt_json_begin_object(json, NULL);
+		fgt_json_put_handle(json, "id", 't', thread->number);
 		fgt_json_put_string(json, "name", thread->name);
 		fgt_json_put_int(json, "tid", thread->tid);
 		fgt_json_put_int(json, "pid", thread->pid);

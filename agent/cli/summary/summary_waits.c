@@ -12,9 +12,8 @@
 #include "agent/cli/summary/summary.h"
 #include "ringbuf/base/array.h"
 #include "ringbuf/slice/pace.h"
-#include "upload/why/group.h"
 
-#define THREADS_COLUMNS 22
+#define THREADS_COLUMNS 22 /* at least */
 #define WORDS_COLUMNS	200
 #define CLEAR_PERCENT	90
 
@@ -23,6 +22,7 @@ struct wait_tally {
 	struct fgt_summary_waits *waits;
 	struct fgt_id_map rows; /* (group, doing) → row */
 	struct fgt_id_map reasons; /* (row, wait) → index into samples */
+	struct fgt_id_map pids; /* (row, process) */
 	uint64_t *samples; /* of each reason */
 	size_t row_capacity, reason_capacity;
 	uint32_t *last_threads; /* of each row, index + 1 */
@@ -110,6 +110,10 @@ static int count_run(struct wait_tally *tally, uint32_t thread, uint32_t number)
 	if (tally->last_threads[row] != thread + 1)
 		waits->rows[row].threads++;
 	tally->last_threads[row] = thread + 1;
+	r = fgt_group_add_pid(waits->slice, thread, row, &tally->pids,
+			      &waits->rows[row].pids);
+	if (r < 0)
+		return r;
 	return run->wait ? count_reason(tally, row, run->wait, samples) : 0;
 }
 
@@ -156,6 +160,7 @@ int fgt_summary_waits_new(const struct fgt_ring_slice *slice,
 		r = count_all(&tally);
 	fgt_id_map_done(&tally.rows);
 	fgt_id_map_done(&tally.reasons);
+	fgt_id_map_done(&tally.pids);
 	free(tally.samples);
 	free(tally.last_threads);
 	if (r == 0)
@@ -179,16 +184,24 @@ void fgt_summary_waits_threads(const struct fgt_summary_waits *waits,
 			       struct fgt_words *ret_words)
 {
 	const struct fgt_ring_slice *slice = waits->slice;
-	const char *name =
-		fgt_slice_string(slice, slice->threads[row->thread].name);
 	char pattern[FGT_GROUP_NAME_MAX];
 
 	*ret_words = (struct fgt_words){ .len = 0 };
 	if (row->threads == 1)
-		fgt_words_add(ret_words, "%s", name);
+		fgt_words_add(ret_words, "%s",
+			      fgt_slice_string(
+				      slice, slice->threads[row->thread].name));
 	else
-		fgt_words_add(ret_words, "%s (%u)",
-			      fgt_group_pattern(name, pattern), row->threads);
+		fgt_words_add(ret_words, "%s",
+			      fgt_group_of_thread(slice, row->thread, pattern));
+	if (row->threads > 1)
+		fgt_words_add(ret_words, " (%u%s", row->threads,
+			      row->pids.count ? ": " : ")");
+	else if (row->pids.count)
+		fgt_words_add(ret_words, " (");
+	fgt_group_add_words(&row->pids, ret_words);
+	if (row->pids.count)
+		fgt_words_add(ret_words, ")");
 }
 
 /* Six threads that each read from another socket read from no certain one. A
@@ -238,17 +251,33 @@ void fgt_summary_waits_print_line(const struct fgt_summary_waits *waits,
 	fputc('\n', file);
 }
 
+static size_t fit_threads(const struct fgt_summary_waits *waits, uint32_t top,
+			  FILE *file)
+{
+	size_t columns = THREADS_COLUMNS;
+	struct fgt_words threads;
+
+	for (uint32_t i = 0; i < waits->row_count && i < top; i++) {
+		fgt_summary_waits_threads(waits, &waits->rows[i], &threads);
+		fgt_column_fit(file, threads.text, &columns);
+	}
+	return columns;
+}
+
 void fgt_summary_waits_print(const struct fgt_summary_waits *waits,
 			     uint32_t top, FILE *file)
 {
+	size_t columns = fit_threads(waits, top, file);
 	struct fgt_words threads, words;
 
 	if (!waits->row_count)
 		return;
 	fprintf(file,
 		"\nlongest waits: share of the %" PRIu64 " blocked samples\n"
-		"          threads                in\n",
+		"          ",
 		waits->samples);
+	fgt_print_padded(file, "threads", columns);
+	fputs(" in\n", file);
 	for (uint32_t i = 0; i < waits->row_count && i < top; i++) {
 		const struct fgt_wait_row *row = &waits->rows[i];
 
@@ -256,13 +285,22 @@ void fgt_summary_waits_print(const struct fgt_summary_waits *waits,
 		fgt_summary_waits_words(waits, row, &words);
 		fprintf(file, "%6.1f %%  ",
 			fgt_percent(row->samples, waits->samples));
-		fgt_print_padded(file, threads.text, THREADS_COLUMNS);
+		fgt_print_padded(file, threads.text, columns);
 		fputc(' ', file);
 		fgt_print_text(file, words.text, WORDS_COLUMNS);
 		fputc('\n', file);
 	}
 	fgt_print_more(waits->row_count > top ? waits->row_count - top : 0,
 		       "--top", file);
+}
+
+static void put_function(const struct fgt_ring_slice *slice, uint32_t name,
+			 struct fgt_json *json)
+{
+	if (name)
+		fgt_json_put_handle(json, "function_id", 'f',
+				    fgt_summary_function_id(slice, name));
+	fgt_json_put_string(json, "function", fgt_slice_string(slice, name));
 }
 
 void fgt_summary_waits_put(const struct fgt_summary_waits *waits, uint32_t top,
@@ -283,10 +321,10 @@ void fgt_summary_waits_put(const struct fgt_summary_waits *waits, uint32_t top,
 		fgt_json_begin_object(json, NULL);
 		fgt_json_put_string(json, "threads", threads.text);
 		fgt_json_put_uint(json, "thread_count", row->threads);
+		fgt_json_put_handle(json, "thread_id", 't', row->thread);
+		fgt_group_put(&row->pids, json);
 		fgt_json_put_uint(json, "samples", row->samples);
-		fgt_json_put_string(
-			json, "function",
-			fgt_slice_string(slice, doing->place.function));
+		put_function(slice, doing->place.function, json);
 		fgt_json_put_string(json, "call",
 				    fgt_slice_string(slice, doing->place.call));
 		fgt_json_put_string(json, "state",

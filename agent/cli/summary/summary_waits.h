@@ -11,13 +11,14 @@
 #include <stdio.h>
 
 #include "ringbuf/base/json.h"
-#include "upload/why/words.h"
+#include "upload/why/group.h"
 
 struct fgt_wait_row {
 	uint32_t group; /* of its threads */
 	uint32_t doing; /* number */
 	uint32_t thread; /* index of the first one */
 	uint32_t threads; /* so many did it */
+	struct fgt_group_pids pids; /* of the slice's processes, if several */
 	uint32_t wait; /* the most frequent reason, index + 1; 0: none */
 	bool is_mixed; /* there are other holders */
 	uint64_t samples, wait_samples; /* all, and those with that reason */
@@ -38,7 +39,7 @@ int fgt_summary_waits_new(const struct fgt_ring_slice *slice,
 void fgt_summary_waits_free(struct fgt_summary_waits *waits);
 FGT_DEFINE_AUTO(struct fgt_summary_waits *, fgt_summary_waits_free);
 
-/* "worker-* (6)": the threads of a row. */
+/* "worker-* (6)", "postgres (2: pid 12, 14)": the threads of a row. */
 void fgt_summary_waits_threads(const struct fgt_summary_waits *waits,
 			       const struct fgt_wait_row *row,
 			       struct fgt_words *ret_words);

@@ -24,7 +24,7 @@
 #define NAME		fgt_verb_diff.name
 #define TOP_DEFAULT	20
 #define TOP_MAX		100000
-#define THREADS_COLUMNS 16
+#define THREADS_COLUMNS 16 /* at least */
 #define ROW_COLUMNS	120
 #define LEAST		0.005 /* of what is printed: a smaller change is none */
 
@@ -203,18 +203,53 @@ static const char *text_of(const struct fgt_diff *diff, uint32_t id)
 	return fgt_strings_get(&diff->strings, id);
 }
 
+/* "worker-*", "postgres (pid 12)" */
+static void write_threads(const struct fgt_diff *diff,
+			  const struct fgt_diff_row *row,
+			  struct fgt_words *ret_words)
+{
+	*ret_words = (struct fgt_words){ .len = 0 };
+	fgt_words_add(ret_words, "%s%s", text_of(diff, row->threads),
+		      row->pids.count ? " (" : "");
+	fgt_group_add_words(&row->pids, ret_words);
+	fgt_words_add(ret_words, "%s", row->pids.count ? ")" : "");
+}
+
+/* No change: behind it are no others. */
+static bool is_same(const struct fgt_diff_row *row)
+{
+	double change = fgt_diff_change(row);
+
+	return change < LEAST && change > -LEAST;
+}
+
+static size_t fit_threads(const struct fgt_diff *diff, uint32_t top)
+{
+	size_t columns = THREADS_COLUMNS;
+	struct fgt_words threads;
+
+	for (uint32_t i = 0;
+	     i < diff->count && i < top && !is_same(&diff->rows[i]); i++) {
+		write_threads(diff, &diff->rows[i], &threads);
+		fgt_column_fit(stdout, threads.text, &columns);
+	}
+	return columns;
+}
+
 static void print_row(const struct fgt_diff *diff,
-		      const struct fgt_diff_row *row)
+		      const struct fgt_diff_row *row, size_t columns)
 {
 	const char *function = text_of(diff, row->function);
 	const char *call = text_of(diff, row->call);
 	const char *state = text_of(diff, row->state);
 	bool has_state = strcmp(call, state) != 0;
+	struct fgt_words threads;
 	char text[FGT_STRING_MAX];
 
 	printf("%+8.2f %8.2f %8.2f  ", fgt_diff_change(row),
 	       row->average[FGT_DIFF_BEFORE], row->average[FGT_DIFF_AFTER]);
-	fgt_print_padded(stdout, text_of(diff, row->threads), THREADS_COLUMNS);
+	write_threads(diff, row, &threads);
+	fgt_print_padded(stdout, threads.text, columns);
 	snprintf(text, sizeof(text), "%s%s%s%s%s%s%s",
 		 *function ? function : "[stack unknown]",
 		 row->call ? " → " : "", call, has_state ? ": " : "",
@@ -228,9 +263,9 @@ static void print_row(const struct fgt_diff *diff,
 
 static void print(const struct fgt_diff *diff, uint32_t top)
 {
-	uint32_t shown = 0, more = 0;
-
 	bool is_of_instances = diff->instances[FGT_DIFF_AFTER] > 0;
+	size_t columns = fit_threads(diff, top);
+	uint32_t shown = 0, more = 0;
 
 	if (is_of_instances)
 		printf("before: %u ordinary instances; after: %u slow ones\n",
@@ -243,22 +278,18 @@ static void print(const struct fgt_diff *diff, uint32_t top)
 		       diff->threads[FGT_DIFF_BEFORE],
 		       diff->seconds[FGT_DIFF_AFTER],
 		       diff->threads[FGT_DIFF_AFTER]);
-	for (uint32_t i = 0; i < diff->count; i++) {
-		double change = fgt_diff_change(&diff->rows[i]);
-
-		if (change < LEAST && change > -LEAST)
-			break;
+	for (uint32_t i = 0; i < diff->count && !is_same(&diff->rows[i]); i++) {
 		if (shown == top) {
 			more++;
 			continue;
 		}
 		if (!shown++)
 			printf("  %s, on average\n"
-			       "  change   before    after  threads          "
-			       "in\n",
+			       "  change   before    after  %-*s in\n",
 			       is_of_instances ? "ms of an instance"
-					       : "threads at once");
-		print_row(diff, &diff->rows[i]);
+					       : "threads at once",
+			       (int)columns, "threads");
+		print_row(diff, &diff->rows[i], columns);
 	}
 	if (!shown)
 		puts("nothing grew or shrank");
@@ -270,6 +301,9 @@ static void put_row(const struct fgt_diff *diff, const struct fgt_diff_row *row,
 {
 	fgt_json_begin_object(json, NULL);
 	fgt_json_put_string(json, "threads", text_of(diff, row->threads));
+	fgt_group_put(&row->pids, json);
+	if (row->function)
+		fgt_json_put_handle(json, "function_id", 'f', row->function);
 	fgt_json_put_string(json, "function", text_of(diff, row->function));
 	fgt_json_put_string(json, "call", text_of(diff, row->call));
 	fgt_json_put_string(json, "state", text_of(diff, row->state));

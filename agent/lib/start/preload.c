@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Programs that do not use the library: LD_PRELOAD=libfgtrace.so with
- * FGTRACE_OUT=FILE records from the start of main(), and writes the last
+ * FGTRACE_OUTPUT=FILE records from the start of main(), and writes the last
  * seconds to FILE at exit, or at SIGUSR2 if the program has no handler for it.
+ * FGTRACE_OUT is its former name.
  * Runs before and after main(), in a signal handler (which sets a flag), and in
  * the worker. Prints errors to standard error, because the program has no log.
  */
@@ -23,7 +24,7 @@
 #include "upload/format/format_list.h"
 
 #define FIRST_NS 100000000u /* no slice before this age of the program */
-#define OWNER	 "FGTRACE_PID" /* the process that writes FGTRACE_OUT */
+#define OWNER	 "FGTRACE_PID" /* the process that writes the file */
 
 static struct {
 	/* Set before main(), then constant. */
@@ -172,7 +173,7 @@ static bool choose_format(void)
 	if (kind == FGT_KIND_COUNT) {
 		print_error(
 			preload.path,
-			"FGTRACE_OUT must end in one of" FGT_FORMAT_ENDINGS);
+			"FGTRACE_OUTPUT must end in one of" FGT_FORMAT_ENDINGS);
 		return false;
 	}
 	preload.format = (enum fgt_format)kind;
@@ -207,8 +208,8 @@ static void check_folder(void)
 	if (access(len ? folder : "/", W_OK | X_OK) == 0)
 		return;
 	snprintf(why, sizeof(why),
-		 "%s; FGTRACE_OUT cannot be written there: %s", strerror(errno),
-		 remedy_for_folder(errno));
+		 "%s; FGTRACE_OUTPUT cannot be written there: %s",
+		 strerror(errno), remedy_for_folder(errno));
 	print_error(folder, why);
 }
 
@@ -258,7 +259,8 @@ static void print_reason(void *context, const char *line)
 
 __attribute__((constructor)) static void begin(void)
 {
-	const char *out = getenv("FGTRACE_OUT");
+	const char *former = getenv("FGTRACE_OUT");
+	const char *out = former ? former : getenv("FGTRACE_OUTPUT");
 	struct fgt_options options = { .size = sizeof(options),
 				       .mode = FGT_EMBEDDED,
 				       .log = print_reason };

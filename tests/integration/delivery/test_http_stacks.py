@@ -108,7 +108,9 @@ def same_bytes_as_the_command_line(checks, bench):
     checks.ok("name= names it", answer.status == 200, answer)
     several_processes(checks, bench, site, other)
     answer = site.get("/debug/fgtrace?pid=1&seconds=1")
-    checks.ok("what is no target is not found", answer.status == 404, answer)
+    checks.ok("what is no target is not found, and a path has those that are",
+              answer.status == 404 and "/api/v1/targets" in answer.text and
+              "fgtrace-agent" not in answer.text, answer)
     answer = site.get("/api/v1/slice?from=-3000s&to=-2999s&name=truth-fp")
     checks.ok("what the ring does not hold is not found",
               answer.status == 404 and "no data" in answer.text, answer)

@@ -171,6 +171,8 @@ def check_why(agent, found, begin, waiter):
         "--against-to", f"m:{found['wait_ns'] - 500000000}", "--from",
         f"m:{found['wait_ns']}", "--to", f"m:{end}"))
     lock = [row for row in grown["rows"] if "ProcSleep" in row["callers"]]
+    ok("a row of diff has its process", len(lock) == 1 and
+       lock[0]["pids"] == [waiter], lock)
     ok("diff does, too", len(lock) == 1 and lock[0]["before"] == 0 and
        lock[0]["after"] > 0.7, grown["rows"])
 
@@ -213,6 +215,11 @@ def test_children(bench, agent):
     names = sorted(process["name"] for process in answer["processes"])
     ok("--children has a process and its children",
        names == ["sh", "sleep", "sleep"], names)
+    rows = answer["waits"]
+    ok("waits of two processes of a name have their pids",
+       any(row["threads"].startswith("sleep (2: pid ") and
+           row["process_count"] == 2 and len(row["pids"]) == 2
+           for row in rows), rows)
     own = bench.start(["bash", "-c", "sleep 60 & wait"],
                       stdout=subprocess.DEVNULL)
     wait_for(lambda: subprocess.run(
@@ -235,6 +242,10 @@ def test_children(bench, agent):
     names = {process["name"] for process in json.loads(agent.must(
         "slice", "--all", "--last", "500ms", "--json"))["processes"]}
     ok("--all has all targets", {"sh", "sleep", "postgres"} <= names, names)
+    few = agent.must("slice", "--all", "--last", "500ms", "--top", "2")
+    rows = few[few.index("\n  thread "):].splitlines()[2:]
+    ok("--top N has as many threads", len(rows) == 3 and
+       "more: --threads 0 shows all" in rows[2], few)
     pids = {process["pid"] for process in answer["processes"]}
     subprocess.run(["pkill", "-P", str(shell.pid)], check=False)
     ok("the process is asked for by its pid", pids == {shell.pid}, pids)

@@ -4,12 +4,15 @@ it (OTEP 4947): a program that has a function for each trace, and knows when.
 test_traces.py BUILD; with FGT_TESTS_SOAK also libraries by each dialect."""
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from kit.harness import Bench, Checks, read_until  # noqa: E402
+from kit.delivery import check_otlp  # noqa: E402
+from kit.harness import (  # noqa: E402
+    Bench, Checks, as_user, read_until)
 from kit.read_fgt import Slice  # noqa: E402
 
 SHORT_MS = "40"  # spans of 0.1 s
@@ -29,7 +32,7 @@ def count(lines):
     return found
 
 
-def check_stacks(bench, path, name):
+def check_stacks(bench, path, name, most):
     """No trace has a stack of another one."""
     total = wrong = 0
     for number, trace in TRACES.items():
@@ -40,8 +43,8 @@ def check_stacks(bench, path, name):
                      (0, number))
     print(f"# {name}: {wrong} of {total} stacks are of another trace",
           flush=True)
-    ok(f"{name}: at most 0.1 % of stacks are of another trace",
-       wrong <= 0.001 * total, (wrong, total))
+    ok(f"{name}: at most {100 * most} % of stacks are of another trace",
+       wrong <= most * total, (wrong, total))
 
 
 def at(spans, tick_ns):
@@ -87,19 +90,20 @@ def read_truth(child):
     return truth
 
 
-def check_traces(bench, name, recorded, least=0.999):
+def check_traces(bench, name, recorded, least=0.999, most=0.001):
     path, truth = recorded
     check_times(path, name, truth, least)
-    check_stacks(bench, path, name)
+    check_stacks(bench, path, name, most)
 
 
-def record(bench, socket, name, arguments, preload=None, seconds=6):
+def record(bench, socket, name, arguments, preload=None, seconds=6,
+           as_nobody=False):
     """The slice, and what the program knows."""
     env = {**os.environ, "LD_PRELOAD": preload} if preload else None
-    child = bench.start(arguments, stdin=subprocess.PIPE,
+    child = bench.start(arguments, as_nobody, stdin=subprocess.PIPE,
                         stdout=subprocess.PIPE, text=True, env=env)
     pid = read_until(child.stdout, "ready ")
-    bench.run("--socket", socket, "attach", pid)
+    bench.run("--socket", socket, "attach", pid, as_nobody=as_nobody)
     time.sleep(seconds + 3)
     path = bench.path(f"{name}.fgt")
     result = bench.run("--socket", socket, "slice", "-p", pid, "--last",
@@ -110,13 +114,60 @@ def record(bench, socket, name, arguments, preload=None, seconds=6):
     return path, read_truth(child)
 
 
+def record_alone(bench, name, arguments, as_nobody, seconds=6):
+    """The same without a daemon."""
+    child = bench.start(arguments, as_nobody, stdin=subprocess.PIPE,
+                        stdout=subprocess.PIPE, text=True)
+    pid = read_until(child.stdout, "ready ")
+    path = bench.path(f"{name}.fgt")
+    with open(path, "wb") as file:
+        result = subprocess.run(
+            as_user([bench.agent, "record", "-q", "-d", str(seconds), "-p", pid,
+                     "-f", "fgt", "-o", "-"], as_nobody),
+            stdout=file, stderr=subprocess.PIPE, check=False)
+    ok(f"{name}: a slice", result.returncode == 0, result.stderr)
+    time.sleep(1.5)
+    return path, read_truth(child)
+
+
+def test_ordinary_user(bench):
+    """A daemon and a recording of an ordinary user, whose samples come after
+    their ticks, and a recording of root."""
+    own = shutil.copy2(bench.program("traced-own"), bench.copy_for_nobody())
+    _, socket = bench.daemon("user", as_nobody=True)
+    check_traces(bench, "user", record(
+        bench, socket, "user", [own, "pointer"], as_nobody=True), 0.998, 0.005)
+    check_traces(bench, "user-record", record_alone(
+        bench, "user-record", [own, "pointer"], True), 0.998, 0.005)
+    check_traces(bench, "record", record_alone(
+        bench, "record", [own, "pointer"], False), 0.998)
+
+
 def check_none(bench, path, name):
     result = bench.run("convert", path, "--trace-id", TRACES[1], "-f",
                        "folded", "-o", "-")
     ok(f"{name}: no trace", result.returncode == 5, result.stderr)
 
 
+def check_links(bench, path):
+    """Each sample in a trace's function has a link to that trace."""
+    out = bench.path("own.otlp")
+    bench.run("convert", path, "-q", "-o", out)
+    sums = {"right": 0, "none": 0, "wrong": 0}
+    for _, names, link, ns, _ in check_otlp.read(out).samples:
+        trace = next((TRACES.get(int(name[-1])) for name in names
+                      if re.fullmatch("span_of_[0-9]", name)), None)
+        if trace:
+            sums["none" if not link else
+                 "right" if link[0] == trace else "wrong"] += ns
+    total = sum(sums.values())
+    print(f"# OTLP: ns of samples by their link: {sums}", flush=True)
+    ok("OTLP: samples of a trace have links to it", total > 1e9 and
+       sums["right"] >= 0.998 * total and sums["wrong"] <= 0.001 * total, sums)
+
+
 def check_formats(bench, path):
+    check_links(bench, path)
     text = bench.run("convert", path, "-f", "chrome", "-o", "-", "-q").stdout
     ok("Chrome has the spans with their trace",
        "OpenTelemetry span" in text and TRACES[1] in text)
@@ -149,6 +200,7 @@ def main():
                 check_traces(bench, name, record(
                     bench, socket, name, [other, library[dialect], "pointer"],
                     preload=preload))
+        test_ordinary_user(bench)
         for way in ("hostile", "silent"):
             path, _ = record(bench, socket, way, [own, way], seconds=2)
             check_none(bench, path, way)

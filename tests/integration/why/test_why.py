@@ -61,6 +61,31 @@ def test_side_by_side(bench, socket):
         service.end()
 
 
+def collect(part, key, handle, names):
+    """{handle: texts that it stands for} of all objects below."""
+    if isinstance(part, list):
+        for each in part:
+            collect(each, key, handle, names)
+    elif isinstance(part, dict):
+        if handle in part:
+            names.setdefault(part[handle], set()).add(part[key])
+        for each in part.values():
+            collect(each, key, handle, names)
+    return names
+
+
+def test_handles(answer):
+    """A handle is of one thread, or function, throughout an answer."""
+    for key, handle, form in (("tid", "id", "t-"),
+                              ("function", "function_id", "f-")):
+        names = collect(answer, key, handle, {})
+        values = {value for found in names.values() for value in found}
+        ok(f"{handle}: one for each {key}, and no other", names and
+           len(values) == len(names) and
+           all(name.startswith(form) and len(found) == 1
+               for name, found in names.items()), names)
+
+
 def test_forms(service):
     """The same answer as text, markdown and JSON."""
     ends = service.from_ns, service.to_ns
@@ -71,6 +96,7 @@ def test_forms(service):
     ok("markdown has a heading and a table",
        markdown.startswith("## ") and "| time | share |" in markdown, markdown)
     answer = service.explain(*ends)
+    test_handles(answer)
     length = answer["range"]["ms"]
     times = [row["ms"] for row in answer["thread"]["time"]]
     ok("the rows of the thread add up to the range",

@@ -361,8 +361,9 @@ static void json_is_one_object_on_one_line(void **state)
 			 0);
 	fclose(file);
 	assert_ptr_equal(strchr(text, '\n'), text + len - 1);
-	assert_non_null(strstr(text, "\"functions\":[{\"name\":\"hash\","
-				     "\"self\":30,\"total\":30,\"wall\":30}]"));
+	assert_non_null(strstr(text, "\"functions\":[{\"id\":\"f-"));
+	assert_non_null(strstr(text, "\"name\":\"hash\",\"self\":30,"
+				     "\"total\":30,\"wall\":30}]"));
 	assert_non_null(strstr(text, "\"running\":40,\"runnable\":0,"));
 	assert_non_null(strstr(text, "\"state\":\"epoll_wait\","
 				     "\"samples\":60"));

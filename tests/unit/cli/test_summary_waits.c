@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "agent/cli/summary/summary.h"
+#include "ringbuf/slice/merge.h"
 #include "tests/unit/ringbuf/slice_fixture.h"
 
 #define TICKS 100
@@ -134,12 +135,74 @@ static void summary_has_waits_where_nothing_ran(void **state)
 	free(text);
 }
 
+/* A process whose first thread and one more wait for the same. */
+static struct fgt_ring_slice *backend(int32_t pid, const char *name)
+{
+	struct fgt_ring_slice *slice = fixture_new(TICKS);
+	uint32_t stack = fixture_stack(slice, "main;work;libc.so.6!wait");
+
+	slice->process.pid = pid;
+	snprintf(slice->process.name, sizeof(slice->process.name), "%s", name);
+	for (int32_t i = 0; i < 2; i++) {
+		fixture_thread(slice, pid + i, i ? "worker-1" : name);
+		fixture_run(slice, (uint32_t)i, 0, TICKS, stack, FIXTURE_FUTEX);
+		fixture_wait(slice, FGT_WAIT_NOTIFICATION, 0, "");
+	}
+	return slice;
+}
+
+#define SERVER "server: master process /usr/sbin/server"
+
+/* Two of the same name, and one of another. */
+static void processes_are_distinguished(void **state)
+{
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *a = backend(100, "backend");
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *b = backend(200, "backend");
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *c = backend(300, SERVER);
+	const struct fgt_ring_slice *slices[] = { a, b, c };
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *all = NULL;
+	FGT_AUTO(fgt_summary_free) struct fgt_summary *summary = NULL;
+	struct fgt_words words;
+	static const char *const names[] = {
+		"backend (2: pid 100, 200)",
+		"worker-* of backend (2: pid 100, 200)",
+		SERVER " (pid 300)",
+		"worker-1 (pid 300)",
+	};
+	char *text;
+
+	(void)state;
+	assert_int_equal(fgt_slice_merge(slices, 3, &all), 0);
+	assert_int_equal(fgt_summary_new(all, &summary), 0);
+	assert_int_equal(summary->waits->row_count, 4);
+	for (uint32_t i = 0; i < 4; i++) {
+		fgt_summary_waits_threads(summary->waits,
+					  &summary->waits->rows[i], &words);
+		assert_string_equal(words.text, names[i]);
+	}
+	text = print(all, summary);
+	/* A column is as wide as its longest name. */
+	assert_non_null(strstr(
+		text, "\n  thread                                       pid"
+		      "      tid  samples"));
+	assert_non_null(
+		strstr(text, "\n  " SERVER "      300      300      100"));
+	assert_non_null(strstr(
+		text, "\n  worker-1                                     300"
+		      "      301      100"));
+	free(text);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(waits_are_summed_by_threads_and_lock),
 		cmocka_unit_test(notifications_without_a_name_are_alike),
 		cmocka_unit_test(summary_has_waits_where_nothing_ran),
+		cmocka_unit_test(processes_are_distinguished),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

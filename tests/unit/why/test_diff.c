@@ -11,6 +11,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "ringbuf/slice/merge.h"
 #include "tests/unit/ringbuf/slice_fixture.h"
 #include "upload/why/diff.h"
 
@@ -105,12 +106,46 @@ static void a_filter_takes_what_one_side_has(void **state)
 	assert_true(fabs(diff->threads[FGT_DIFF_AFTER] - 0.1) < 1e-9);
 }
 
+/* Workers of two programs are two rows, each with its process. */
+static void rows_name_their_processes(void **state)
+{
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *one = slice_of(100, 50);
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *two = slice_of(100, 50);
+	const struct fgt_ring_slice *slices[] = { one, two };
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *both = NULL;
+	FGT_AUTO(fgt_diff_free) struct fgt_diff *diff = NULL;
+
+	(void)state;
+	two->process.pid = 5000;
+	strcpy(two->process.name, "tool");
+	assert_int_equal(fgt_slice_merge(slices, 2, &both), 0);
+	assert_int_equal(fgt_diff_new(one, both, NULL, &all, &diff), 0);
+	assert_int_equal(diff->count, 2 * 3);
+	for (uint32_t i = 0; i < diff->count; i++) {
+		const struct fgt_diff_row *row = &diff->rows[i];
+		const char *threads =
+			fgt_strings_get(&diff->strings, row->threads);
+
+		if (!row->pids.count) {
+			assert_string_equal(threads, "worker-*");
+			continue;
+		}
+		assert_int_equal(row->pids.count, 1);
+		assert_string_equal(threads, row->pids.first[0] == 5000
+						     ? "worker-* of tool"
+						     : "worker-* of app");
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(slices_of_any_length_compare),
 		cmocka_unit_test(new_things_have_no_past),
 		cmocka_unit_test(a_filter_takes_what_one_side_has),
+		cmocka_unit_test(rows_name_their_processes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
