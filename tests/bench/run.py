@@ -40,7 +40,7 @@ import table  # noqa: E402
 import targets  # noqa: E402
 
 SECTIONS = ("crowd", "pair", "switch", "tick", "parts", "slices", "stacks",
-            "delivery", "server")
+            "delivery", "continuous", "server")
 PROGRAMS = (("bench_unwind", "the unwinder, on a copy of its stack"),
             ("bench_ring", "the ring and the encoders, in memory"),
             ("bench_spans", "what a span costs the program (budget: 150 ns)"),
@@ -179,6 +179,14 @@ def run_delivery(arguments, stage, report):
     report.put(result.stdout or f"not run: {result.stderr.strip()}\n")
 
 
+def run_continuous(arguments, stage, report):
+    result = subprocess.run(
+        [sys.executable, f"{ROOT}/tests/bench/bench_continuous.py",
+         stage.build, *(("10", "5") if arguments.quick else ("60", "20"))],
+        capture_output=True, text=True)
+    report.put(result.stdout or f"not run: {result.stderr.strip()[-300:]}\n")
+
+
 def run_sections(arguments, stage, report):
     until = time.monotonic() + 60 * arguments.minutes
     wanted = arguments.only.split(",")
@@ -197,6 +205,8 @@ def run_sections(arguments, stage, report):
                                        arguments.rounds))
     if "delivery" in wanted:
         run_delivery(arguments, stage, report)
+    if "continuous" in wanted:
+        run_continuous(arguments, stage, report)
     if "server" in wanted:
         report.put(server.table(stage, arguments.rounds,
                                 arguments.seconds, arguments.paths))
