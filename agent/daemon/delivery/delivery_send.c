@@ -366,10 +366,14 @@ static bool is_its_turn(const struct fgt_delivery_job *job)
 	struct fgt_delivery_tally tally =
 		fgt_delivery_job_tally(deliveries, &job->address);
 
+	if (fgt_delivery_endings_has(&deliveries->endings, job->head.uid))
+		return false;
+	/* Only encoded: it is not safe before it is in the spool. */
+	if (job->is_kept)
+		return tally.sent < FGT_DELIVERIES_AT_WORK;
 	if (entry && !entry->is_proven && tally.sent_to_destination > 0)
 		return false;
-	return fgt_delivery_tally_may_send(&tally) &&
-	       !fgt_delivery_endings_has(&deliveries->endings, job->head.uid);
+	return fgt_delivery_tally_may_send(&tally);
 }
 
 /* What is queued when a destination begins to refuse is not sent. */

@@ -170,15 +170,19 @@ def one_that_is_down_delays_no_other(checks, bench):
     daemon = Daemon(bench, "two", config(bench, "two", [
         url_entry("down", down), url_entry("up", up)]))
     program = Program(bench, mode="agent", socket=daemon.socket, **EVERY)
-    for _ in range(5):
+    transaction(program)
+    until(lambda: down.requests)  # it hangs from now on
+    for _ in range(4):
         transaction(program)
     checks.ok("a server that hangs does not delay another", until(
         lambda: len(up.requests) == 5, 15), daemon.log_text()[-600:])
     waiting = {row["name"]: row["spooled"]
                for row in daemon.status()["destinations"]}
-    checks.ok("what it does not take stays in the spool", until(
-        lambda: len(entries_of(bench, "two")) == 5) and
-        waiting["down"] > 0, waiting)
+    checks.ok("what it does not take is in the spool, before it has failed",
+              until(lambda: len(entries_of(bench, "two")) == 5, 10) and
+              waiting["down"] > 0 and
+              daemon.status()["deliveries_retried"] == 0,
+              (waiting, entries_of(bench, "two"), daemon.log_text()[-600:]))
     seconds = daemon.end()
     checks.ok("SIGTERM: the agent leaves within 5 s, the spool stays",
               seconds < 5.5 and len(entries_of(bench, "two")) == 5,
