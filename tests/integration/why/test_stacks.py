@@ -10,7 +10,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from kit.faults import Service  # noqa: E402
-from kit.harness import Bench, Checks  # noqa: E402
+from kit.harness import Bench, Checks, read_until  # noqa: E402
 
 checks = Checks()
 ok = checks.ok
@@ -136,6 +136,30 @@ def expect(bench, name, status, words, *arguments):
        f"{result.returncode}: {result.stderr}")
 
 
+def test_busy(bench):
+    """Of many threads that wake all the time, a second is looked at: an idle
+    one has been there for at least that. Of few threads it is ten."""
+    config = bench.path("busy.conf")
+    with open(config, "w") as file:
+        file.write("sampling: { max_cpu_percent = 0; };\n")
+    _, socket = bench.daemon("busy", "-c", config)
+    children = [bench.start([bench.program("alternate"), threads, "20000"],
+                            stdout=subprocess.PIPE, text=True)
+                for threads in ("4", "400")]
+    pids = [read_until(child.stdout, "ready ") for child in children]
+    for pid in pids:
+        bench.run("--socket", socket, "attach", pid)
+    time.sleep(4)
+    few, many = [by_tid(stacks(bench, "--socket", socket, "-p", pid))[int(pid)]
+                 for pid in pids]
+    ok("few busy threads: an idle one has been there for as long as is known",
+       few["since_ms"] > 2500, few)
+    ok("many busy threads: an idle one has been there for at least a second",
+       500 < many["since_ms"] < 1100 and not many["since_is_known"], many)
+    for child in children:
+        child.kill()
+
+
 def main():
     bench = Bench(sys.argv[1])
     try:
@@ -144,6 +168,7 @@ def main():
         _, socket = bench.daemon("stacks")
         test_past(bench, socket, child, expected)
         test_deadlock(bench, socket)
+        test_busy(bench)
         none = ("--socket", bench.path("none.sock"))
         expect(bench, "a process that is not", 1, "4194304", *none, "-p",
                "4194304")
