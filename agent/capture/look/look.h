@@ -209,6 +209,7 @@ struct fgt_look_words {
 /* How often a thread gave up a CPU by itself, lost one, and got one. */
 struct fgt_switch_counts {
 	uint64_t blocked, lost, gained;
+	uint64_t runtime_ns; /* of CPU time */
 };
 
 /* Has a thread been on a CPU since it blocked? See look_woken.c. */

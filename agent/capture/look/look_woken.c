@@ -57,9 +57,11 @@ bool fgt_standing_take(struct fgt_standing *standing,
 	/* Where both have grown, its stack has to decide. */
 	if (now->blocked != before->blocked)
 		standing->is_woken = true;
-	else if (now->lost != before->lost)
+	else if (now->lost != before->lost ||
+		 now->runtime_ns != before->runtime_ns)
 		standing->is_woken = false;
-	/* The kernel leaves out a gain once in some thousand. */
+	/* The kernel leaves out a gain once in some thousand: the thread looks
+	 * as if it had no CPU then, until its time grows. */
 	if (ahead < standing->ahead)
 		standing->ahead = ahead;
 	standing->is_woken &= ahead == standing->ahead;
@@ -92,6 +94,7 @@ static bool is_standing(const struct fgt_look *look, struct fgt_thread *thread)
 		return false;
 	counts.gained = is_exact ? counts.blocked + counts.lost
 				 : thread->active->use.switches;
+	counts.runtime_ns = thread->active->use.runtime_ns;
 	return fgt_standing_take(&thread->active->look->standing, &counts);
 }
 
@@ -125,10 +128,7 @@ bool fgt_look_woken(struct fgt_look *look, const struct fgt_tick *tick,
 	size_t count;
 
 	thread_look->keeps_block = true;
-	/* Where a gain was left out, a thread on a CPU looks like one that
-	 * stands: CPU time that is not shown proves that it ran. */
-	if (is_busy(look, thread_look) ||
-	    fgt_account_is_overdue(&thread_look->account, tick->period_ns))
+	if (is_busy(look, thread_look))
 		return false;
 	count = unwind_again(look, tick, thread);
 	if (!count || !is_standing(look, thread))
