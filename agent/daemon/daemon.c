@@ -109,8 +109,6 @@ static void reload(struct daemon *daemon)
 	fgt_log_set(daemon->config->log.level, daemon->config->log.format);
 	fgt_sampler_set_max_cpu(daemon->sampler,
 				daemon->config->sampling.max_cpu_percent);
-	fgt_deliveries_configure(daemon->deliveries, daemon->config);
-	fgt_spooler_configure(daemon->spooler, daemon->config);
 	daemon->is_reloading = true;
 	fgt_triggers_hold(daemon->triggers);
 	fgt_jobs_submit(daemon->jobs, &daemon->rules);
@@ -140,7 +138,9 @@ static void rules_taken(void *context)
 {
 	struct daemon *daemon = context;
 
-	set_looks(daemon);
+	set_looks(daemon); /* last chunks go to the former destinations */
+	fgt_deliveries_configure(daemon->deliveries, daemon->config);
+	fgt_spooler_configure(daemon->spooler, daemon->config);
 	fgt_config_free(FGT_TAKE(daemon->former));
 	daemon->is_reloading = false;
 	daemon->status.reloads++;

@@ -192,20 +192,30 @@ static int order_chunk(const struct fgt_continuous *continuous,
 					   &order, place, why);
 }
 
+static size_t count_places(const struct fgt_config *config,
+			   const struct fgt_config_target *rule)
+{
+	return rule->deliver_count ? rule->deliver_count
+				   : config->upload.destination_count;
+}
+
+static const char *place_at(const struct fgt_config *config,
+			    const struct fgt_config_target *rule, size_t index)
+{
+	return rule->deliver_count ? rule->deliver[index]
+				   : config->upload.destinations[index].name;
+}
+
 static void deliver_chunk(const struct fgt_continuous *continuous,
 			  const struct stream *stream,
 			  const struct fgt_chunk *chunk)
 {
 	const struct fgt_config *config = continuous->config;
 	const struct fgt_config_target *rule = rule_of(continuous, stream);
-	size_t count = rule->deliver_count ? rule->deliver_count
-					   : config->upload.destination_count;
+	size_t count = count_places(config, rule);
 
 	for (size_t i = 0; i < count; i++) {
-		const char *place =
-			rule->deliver_count
-				? rule->deliver[i]
-				: config->upload.destinations[i].name;
+		const char *place = place_at(config, rule, i);
 		struct fgt_why why;
 
 		if (order_chunk(continuous, stream, chunk, place, &why) < 0)
@@ -302,16 +312,73 @@ void fgt_continuous_look(struct fgt_continuous *continuous)
 	fgt_jobs_submit(continuous->jobs, &continuous->job);
 }
 
+static bool is_same_text(const char *a, const char *b)
+{
+	return a == b || (a && b && !strcmp(a, b));
+}
+
+static bool has_same_places(const struct fgt_config *config,
+			    const struct fgt_config_target *rule,
+			    const struct fgt_config *other_config,
+			    const struct fgt_config_target *other)
+{
+	size_t count = count_places(config, rule), i = 0;
+
+	if (count != count_places(other_config, other))
+		return false;
+	while (i < count && !strcmp(place_at(config, rule, i),
+				    place_at(other_config, other, i)))
+		i++;
+	return i == count;
+}
+
+/* The rule of another configuration that delivers the same processes to the
+ * same places; NO_RULE: there is none. */
+static size_t find_same(const struct fgt_continuous *continuous,
+			const struct stream *stream,
+			const struct fgt_config *config)
+{
+	const struct fgt_config_target *rule = rule_of(continuous, stream);
+
+	for (size_t i = 0; i < config->target_count; i++) {
+		const struct fgt_config_target *other = &config->targets[i];
+
+		if (other->is_continuous && other->pid == rule->pid &&
+		    is_same_text(other->name, rule->name) &&
+		    is_same_text(other->exe, rule->exe) &&
+		    is_same_text(other->cgroup, rule->cgroup) &&
+		    has_same_places(continuous->config, rule, config, other))
+			return i;
+	}
+	return NO_RULE;
+}
+
+/* Where a rule goes, its places get what there is up to now. The process may
+ * have another rule, by which its life goes on. */
+static void change_rule(const struct fgt_continuous *continuous,
+			struct stream *stream, const struct fgt_config *config)
+{
+	size_t rule = stream->rule == NO_RULE
+			      ? NO_RULE
+			      : find_same(continuous, stream, config);
+
+	if (rule == NO_RULE) {
+		deliver_rest(continuous, stream);
+		stream->chunks.has_ended = false;
+	}
+	stream->rule = rule;
+}
+
 void fgt_continuous_set_rules(struct fgt_continuous *continuous,
 			      const struct fgt_config *config)
 {
+	for (struct stream *stream = continuous->streams; stream;
+	     stream = stream->next)
+		change_rule(continuous, stream, config);
 	continuous->config = config;
 	continuous->has_rules = false;
 	for (size_t i = 0; i < config->target_count; i++)
 		continuous->has_rules |= config->targets[i].is_continuous;
-	for (struct stream *stream = continuous->streams; stream;
-	     stream = stream->next)
-		stream->rule = NO_RULE;
 	if (!continuous->has_rules)
 		drop_streams(continuous, false);
 }

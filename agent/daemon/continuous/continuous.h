@@ -29,7 +29,9 @@ int fgt_continuous_new(struct fgt_jobs *jobs, struct fgt_targets *targets,
 void fgt_continuous_free(struct fgt_continuous *continuous);
 
 /* Takes over the targets of a configuration, which stays until the next call.
- * Not while a look is under way: as the end of a later job. */
+ * First queues the rest of those whose rule it does not have, so the deliveries
+ * must still have the former destinations. Not while a look is under way: as the
+ * end of a later job. */
 void fgt_continuous_set_rules(struct fgt_continuous *continuous,
 			      const struct fgt_config *config);
 

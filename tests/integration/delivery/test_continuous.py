@@ -4,6 +4,7 @@ server, without gap and overlap. test_continuous.py BUILD [GROUP…]"""
 import collections
 import gzip
 import os
+import signal
 import sys
 import time
 
@@ -158,5 +159,52 @@ targets = ( {{ pid = {pid}; continuous = true; continuous_s = 20; }} );""")
     server.close()
 
 
+def a_rule_is_removed(checks, bench):
+    """A reload without the rule, or with other places: what has not been
+    delivered goes to the former places, and the rest to the new ones."""
+    server, folder = SentryServer(), Folder(bench, "moved")
+    staying, leaving = sleeper(bench), sleeper(bench)
+    path = dsn_file(bench, "moved.dsn", server)
+
+    def config(destinations, *targets):
+        return f"upload: {{ destinations = ( {destinations} ); }};\n" \
+            f"targets = ( {', '.join(targets)} );"
+
+    def rule(child, place):
+        return f'{{ pid = {child.pid}; continuous = true; ' \
+            f'continuous_s = 20; deliver = "{place}"; }}'
+
+    daemon = Daemon(bench, "moved", config(
+        f'{{ name = "sentry"; dsn_file = "{path}"; }}',
+        rule(staying, "sentry"), rule(leaving, "sentry")))
+    time.sleep(3)  # the chunks are far from complete
+    daemon.write_config(config("", rule(staying, folder.path)))
+    removed = time.time()
+    daemon.child.send_signal(signal.SIGHUP)
+    until(lambda: len(server.requests) == 2, 10)
+    found = received(bench, server)
+    check_wrong(checks, "removed", found)
+    checks.ok("removed: the last chunks arrive, up to the reload, although "
+              "their destination is removed with the rules",
+              len(found) == 2 and all(abs(span_of(one)[1] - removed) < 1
+                                      for one in found),
+              (len(found), daemon.log_text()[-600:]))
+    time.sleep(2)
+    daemon.end()
+    moved = folder.read()
+    checks.ok("moved: the life goes on with another place, in one chunk",
+              len(moved) == 1 and len(server.requests) == 2,
+              (folder.names(), len(server.requests)))
+    before = [one for one in found if moved and str(staying.pid) in
+              times_of(one)]
+    checks.ok("moved: … under the same profiler id, without a gap",
+              len(before) == 1 and before[0].chunk["profiler_id"] ==
+              moved[0].chunk["profiler_id"] and
+              abs(span_of(before[0])[1] - span_of(moved[0])[0]) < 1e-4,
+              [span_of(one) for one in before + moved])
+    server.close()
+
+
 if __name__ == "__main__":
-    run_groups([a_whole_life, chunks_of_sums, the_agent_ends])
+    run_groups([a_whole_life, chunks_of_sums, the_agent_ends,
+                a_rule_is_removed])
