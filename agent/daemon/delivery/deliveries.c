@@ -124,7 +124,8 @@ static void time_has_come(void *context)
 
 /* ---- Orders ------------------------------------------------------------ */
 
-static int check_room(struct fgt_delivery_job *job, bool is_last_word,
+static int check_room(struct fgt_delivery_job *job,
+		      const struct fgt_delivery_order *order,
 		      struct fgt_why *why)
 {
 	struct fgt_deliveries *deliveries = job->deliveries;
@@ -132,9 +133,12 @@ static int check_room(struct fgt_delivery_job *job, bool is_last_word,
 		fgt_delivery_job_tally(deliveries, &job->address);
 	int r;
 
-	if (deliveries->is_leaving && !is_last_word)
+	if (deliveries->is_leaving && !order->is_last_word)
 		return fgt_why_set(why, -ESHUTDOWN, FGT_AGENT_IS_LEAVING);
-	r = fgt_delivery_tally_check(&tally, job->bytes, is_last_word, why);
+	r = fgt_delivery_tally_check(&tally, job->bytes, order->is_last_word,
+				     why);
+	if (order->is_repeated)
+		return r;
 	deliveries->counters.refused += r < 0;
 	if (r < 0 && !job->settled) /* else the keeper has it still */
 		fgt_delivery_job_discard(job, FGT_DISCARD_QUEUE,
@@ -231,7 +235,7 @@ static int queue(struct fgt_deliveries *deliveries,
 	if (!job)
 		return fgt_why_set(why, -ENOMEM, FGT_NO_MEMORY);
 	fill_job(job, deliveries, order);
-	r = check_room(job, order->is_last_word, why);
+	r = check_room(job, order, why);
 	if (r == 0)
 		r = make_body(job, order, why);
 	if (r < 0) {

@@ -46,6 +46,7 @@ struct fgt_delivery_order {
 	struct fgt_delivery_trigger trigger; /* of a target */
 	struct fgt_delivery_chunk chunk; /* of a target */
 	bool is_last_word; /* of a process that has ended: not sent again */
+	bool is_repeated; /* it found no room before, which was counted */
 	/*
 	 * For FGT_DELIVERY_PAYLOAD: called in the end instead of the log, after
 	 * one try; -ECANCELED: it was not tried. Not after an error of

@@ -11,6 +11,7 @@
 #include <sys/queue.h>
 
 #include "agent/daemon/loop/loop.h"
+#include "agent/daemon/programs/registration.h"
 #include "agent/daemon/triggers/condition.h"
 #include "agent/daemon/triggers/triggers.h"
 
@@ -42,10 +43,11 @@ struct fgt_trigger_watch {
 	struct fgt_trigger_cpu cpu;
 	uint64_t looked_ns; /* at the ring up to then; 0: not yet */
 	int pid_fd; /* of the process, for its end; -1 */
-	bool has_ended; /* its end has been looked into */
+	struct fgt_death death; /* once it has been looked into */
 	/* An episode begins when the condition comes true, and ends when it is
-	 * true no more. It gets one slice at most. */
-	bool is_true, is_served, is_suppressed;
+	 * true no more. It gets one slice at most; one that found no room is
+	 * tried again by each look. */
+	bool is_true, is_served, is_suppressed, has_failed;
 };
 
 enum fgt_trigger_event_kind {

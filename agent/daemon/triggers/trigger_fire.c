@@ -73,6 +73,7 @@ struct shot {
 	const struct fgt_trigger *trigger;
 	const struct fgt_trigger_firing *firing;
 	struct fgt_target_status status;
+	bool is_repeated; /* its failure has been logged and counted */
 	struct fgt_why why;
 };
 
@@ -116,6 +117,7 @@ static int shoot(struct shot *shot, const char *place)
 				   strerror(-r));
 	order.facts = packed;
 	order.event_id = id;
+	order.is_repeated = shot->is_repeated;
 	return fgt_deliveries_submit_owned(shot->triggers->deliveries,
 					   shot->triggers->config, &order,
 					   place, &shot->why);
@@ -132,7 +134,7 @@ static size_t shoot_at_all(struct shot *shot)
 
 		if (shoot(shot, place) == 0)
 			queued++;
-		else
+		else if (!shot->is_repeated)
 			fgt_log(FGT_LOG_WARNING, "trigger_failed",
 				"%s: pid %d: no slice to %.200s: %s",
 				shot->trigger->name, shot->status.pid, place,
@@ -208,11 +210,13 @@ void fgt_trigger_fire(struct fgt_triggers *triggers,
 	struct shot shot = { .triggers = triggers,
 			     .trigger = trigger,
 			     .firing = firing };
+	struct fgt_trigger_watch *watch = firing->watch;
 	size_t queued;
 
 	if (!may_fire(trigger, firing))
 		return;
 	fgt_target_get_status(firing->target, &shot.status);
+	shot.is_repeated = watch && watch->has_failed;
 	queued = shoot_at_all(&shot);
 	if (queued > 0)
 		take_from_limits(trigger, firing);
@@ -222,10 +226,12 @@ void fgt_trigger_fire(struct fgt_triggers *triggers,
 	}
 	if (queued == 0) {
 		/* An episode that goes on is tried again. */
-		trigger->failed++;
+		trigger->failed += !shot.is_repeated;
+		if (watch)
+			watch->has_failed = true;
 		return;
 	}
-	if (firing->watch)
-		firing->watch->is_served = true;
+	if (watch)
+		watch->is_served = true;
 	note_fired(trigger, firing, &shot.status);
 }

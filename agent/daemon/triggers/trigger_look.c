@@ -235,24 +235,27 @@ static bool is_starved(const struct look *look, struct fgt_trigger_watch *watch,
 	return true;
 }
 
+/* An end is true from then on, but limits that forbid its slice at that time do
+ * so for good. */
 static bool was_killed(const struct look *look, struct fgt_trigger_watch *watch,
 		       struct finding *finding)
 {
 	struct fgt_target_status status;
-	struct fgt_death death;
 	char name[24];
 
-	if (watch->has_ended || watch->pid_fd < 0)
+	if (watch->pid_fd < 0)
 		return false;
-	fgt_death_look(watch->pid_fd, fgt_target_pid(watch->target),
-		       fgt_target_start_time(watch->target), &death);
-	if (death.kind == FGT_DEATH_NOT_YET)
+	if (watch->death.kind == FGT_DEATH_NOT_YET)
+		fgt_death_look(watch->pid_fd, fgt_target_pid(watch->target),
+			       fgt_target_start_time(watch->target),
+			       &watch->death);
+	if (watch->death.kind != FGT_DEATH_SIGNAL ||
+	    fgt_death_is_asked_for(&watch->death))
 		return false;
-	watch->has_ended = true;
-	if (death.kind != FGT_DEATH_SIGNAL || fgt_death_is_asked_for(&death))
-		return false;
+	if (watch->is_served || watch->is_suppressed)
+		return true;
 	fgt_target_get_status(watch->target, &status);
-	fgt_death_name(&death, name, sizeof(name));
+	fgt_death_name(&watch->death, name, sizeof(name));
 	finding->at_ns = status.ended_ns ? status.ended_ns : look->now_ns;
 	snprintf(finding->cause, sizeof(finding->cause),
 		 "the process was ended by %s", name);
@@ -266,8 +269,7 @@ static bool is_true(const struct look *look, struct fgt_trigger_watch *watch,
 	uint64_t cpu_ns;
 
 	if (rule->when.is_killed)
-		return was_killed(look, watch, finding) ||
-		       (watch->has_ended && watch->is_true);
+		return was_killed(look, watch, finding);
 	if (!fgt_target_is_alive(look->target))
 		return false;
 	if (rule->when.state)
@@ -329,7 +331,8 @@ static void look_at_watch(const struct look *look, size_t trigger,
 	watch->is_true = is_true(look, watch, look->triggers->all[trigger].rule,
 				 &finding);
 	if (!watch->is_true)
-		watch->is_served = watch->is_suppressed = false;
+		watch->is_served = watch->is_suppressed = watch->has_failed =
+			false;
 	/* Without an instant it was not looked at again. */
 	else if (!watch->is_served && finding.at_ns != 0)
 		add_firing(look, trigger, watch, NULL, &finding);

@@ -8,13 +8,14 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from kit.daemon_bench import Daemon, run_groups, sleeper  # noqa: E402
 from kit.harness import read_until  # noqa: E402
 from kit.real_programs import wait_for  # noqa: E402
-from kit.sentry_server import SentryServer  # noqa: E402
+from kit.sentry_server import SentryServer, accept  # noqa: E402
 from kit.transact import (  # noqa: E402
     EVERY, Folder, Program, check_wrong, dsn_of, received, until)
 
@@ -205,6 +206,51 @@ def ends_of_processes(checks, bench):
     daemon.end()
 
 
+def an_end_without_room(checks, bench):
+    """The queue of a destination is full when a process is killed: its slice
+    is tried again until there is room, and it is one failure."""
+    is_open = threading.Event()
+
+    def wait(request, connection):
+        is_open.wait(60)
+        return accept(request, connection)
+
+    server, child = SentryServer(wait), sleeper(bench)
+    path = bench.path("room.dsn")
+    with open(path, "w") as file:
+        file.write(dsn_of(server) + "\n")
+    os.chmod(path, 0o600)
+    daemon = Daemon(bench, "room", config(
+        rule("killed", "killed = true;", "lab", after_s="0"),
+        rule("filler", 'file = "/nowhere/x";', "lab", after_s="0"),
+        targets=[child.pid], more=f"""upload: {{ destinations = (
+  {{ name = "lab"; dsn_file = "{path}"; }} ); }};\n"""))
+    time.sleep(1)  # something is recorded
+    for _ in range(40):
+        if "busy" in bench.run("triggers", "try", "filler", "--socket",
+                               daemon.socket).stderr:
+            break
+    child.kill()
+    checks.ok("room: an end finds the queue full", daemon.until(
+        lambda: triggers(bench, daemon)["killed"]["failed"] == 1),
+        triggers(bench, daemon)["killed"])
+    time.sleep(3)  # several looks
+    listed = triggers(bench, daemon)["killed"]
+    checks.ok("room: … which is counted and logged once",
+              listed["failed"] == 1 and
+              daemon.log_text().count("trigger_failed message=\"killed") == 1,
+              (listed, daemon.log_text()[-900:]))
+    is_open.set()
+    checks.ok("room: … and fires when there is room", daemon.until(
+        lambda: fired(bench, daemon, "killed") == 1, 20),
+        (triggers(bench, daemon)["killed"], daemon.log_text()[-900:]))
+    checks.ok("room: … once, with the end in it", until(lambda: [
+        one.transaction["transaction"] for one in received(bench, server)
+        if one.transaction].count("killed") == 1), len(server.requests))
+    daemon.end()
+    server.close()
+
+
 def events(checks, bench):
     """A signal, a file, the verb; gap, cap and reload."""
     folder, place = Folder(bench, "events-out"), bench.path("place")
@@ -375,5 +421,6 @@ def slow_transactions(checks, bench):
 
 if __name__ == "__main__":
     run_groups([a_server_that_sleeps, busy_programs, a_lock_convoy,
-                a_process_without_a_cpu, ends_of_processes, events,
+                a_process_without_a_cpu, ends_of_processes,
+                an_end_without_room, events,
                 every_format, slow_transactions])
