@@ -45,6 +45,7 @@ struct fgt_delivery_job {
 	char configured[FGT_DESTINATION_NAME_MAX];
 	struct fgt_delivery_about about;
 	bool is_kept; /* encoded for the keeper, not sent */
+	bool has_died; /* its process, once: it is tried once more */
 	void (*settled)(void *context,
 			const struct fgt_delivery_result *result); /* or NULL */
 	void *settled_context;

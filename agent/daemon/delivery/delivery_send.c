@@ -66,12 +66,20 @@ static bool is_profile_unsent(const struct fgt_delivery_job *job,
 	       !job->deliveries->is_sentry_v1;
 }
 
-/* It was not encoded, or its process has died. -EBUSY: limited. */
+/* Its process has died for the first time. */
+static bool has_died_first(const struct fgt_delivery_job *job,
+			   const struct fgt_delivery_result *result)
+{
+	return result->error == -EPIPE && !job->has_died && !job->settled;
+}
+
+/* It was not encoded, or its process has died again. -EBUSY: limited. */
 static bool is_failure_of_agent(const struct fgt_delivery_job *job,
 				const struct fgt_delivery_result *result)
 {
 	return result->error < 0 && result->error != -EAGAIN &&
-	       result->error != -EBUSY && !result->status && !job->settled;
+	       result->error != -EBUSY && !result->status && !job->settled &&
+	       !has_died_first(job, result);
 }
 
 /* What a client reports itself; Sentry counts 429 without it. A redirection, and
@@ -97,17 +105,22 @@ static void count_discards(struct fgt_delivery_job *job,
 					 FGT_CATEGORY_CHUNK);
 }
 
+/* They are in the next report. */
+static void put_back_discards(struct fgt_delivery_job *job)
+{
+	fgt_delivery_limits_restore(&job->deliveries->limits, &job->address,
+				    &job->head.discards);
+	memset(&job->head.discards, 0, sizeof(job->head.discards));
+}
+
 /* What the server wants, and what of the report has come to it. */
 static void take_result(struct fgt_delivery_job *job,
 			const struct fgt_delivery_result *result)
 {
-	struct fgt_delivery_limits *limits = &job->deliveries->limits;
-
-	fgt_delivery_limits_extend(limits, &job->address, &result->limits,
-				   fgt_loop_now());
+	fgt_delivery_limits_extend(&job->deliveries->limits, &job->address,
+				   &result->limits, fgt_loop_now());
 	if (!result->is_reported)
-		fgt_delivery_limits_restore(limits, &job->address,
-					    &job->head.discards);
+		put_back_discards(job);
 	memset(&job->head.discards, 0, sizeof(job->head.discards));
 	count_discards(job, result);
 }
@@ -188,6 +201,21 @@ static void try_later(struct fgt_delivery_job *job,
 	fgt_delivery_job_wait(job, due_ns);
 }
 
+/* Not by the destination's fault: others to it do not wait. */
+static void try_once_more(struct fgt_delivery_job *job,
+			  const struct fgt_delivery_result *result)
+{
+	uint64_t pause_ns =
+		job->deliveries->is_leaving ? 0 : choose_pause_ns(job, result);
+
+	job->has_died = true;
+	job->deliveries->counters.retried++;
+	fgt_delivery_log_retry(&job->about,
+			       (pause_ns + SECOND_NS / 2) / SECOND_NS,
+			       job->about.tries + 1, result->why);
+	fgt_delivery_job_wait(job, fgt_loop_now() + pause_ns);
+}
+
 static enum fgt_drop_reason reason_of(const struct fgt_delivery_result *result)
 {
 	if (result->is_refused)
@@ -258,6 +286,8 @@ static void settle(struct fgt_delivery_job *job,
 		hand_over(job);
 	} else if (result->error == -EAGAIN) {
 		try_later(job, result);
+	} else if (has_died_first(job, result)) {
+		try_once_more(job, result);
 	} else if (result->error < 0) {
 		fgt_delivery_job_give_up(job, reason_of(result), result->where,
 					 result->why);
@@ -340,14 +370,15 @@ static int start_child(struct fgt_delivery_job *job)
 		fgt_delivery_limits_take(&deliveries->limits, &job->address);
 	r = fgt_delivery_child_start(&job->child, &job->head, job->body,
 				     job->body_len, &job->fds);
-
-	if (r < 0)
-		return r;
 	job->watch.fd = job->child.fd;
-	r = fgt_loop_watch(deliveries->loop, &job->watch, EPOLLIN);
+	if (r == 0) {
+		r = fgt_loop_watch(deliveries->loop, &job->watch, EPOLLIN);
+		if (r < 0)
+			fgt_delivery_endings_add(&deliveries->endings,
+						 &job->child, job->head.uid);
+	}
 	if (r < 0) {
-		fgt_delivery_endings_add(&deliveries->endings, &job->child,
-					 job->head.uid);
+		put_back_discards(job);
 		return r;
 	}
 	job->about.tries++;
@@ -409,8 +440,9 @@ static void wait_or_give_up(struct fgt_delivery_job *job, uint64_t until_ns)
 
 static void drop_unstarted(struct fgt_delivery_job *job)
 {
-	fgt_delivery_job_discard(job, FGT_DISCARD_INTERNAL,
-				 FGT_CATEGORY_TRANSACTION);
+	if (!job->settled) /* else the keeper has it still */
+		fgt_delivery_job_discard(job, FGT_DISCARD_INTERNAL,
+					 FGT_CATEGORY_TRANSACTION);
 	fgt_delivery_job_give_up(
 		job, FGT_DROP_REJECTED, "",
 		"no process could be started: raise TasksMax=");

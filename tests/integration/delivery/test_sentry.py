@@ -4,13 +4,15 @@ that are final, limits by category, and reports of what was not sent.
 test_sentry.py BUILD [GROUP…]"""
 import os
 import re
+import resource
+import signal
 import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from kit.daemon_bench import Daemon, run_groups  # noqa: E402
 from kit.sentry_server import (  # noqa: E402
-    SentryServer, accept, answer, fixed, no_answer)
+    SentryServer, accept, answer, fixed, never, no_answer)
 from kit.transact import (  # noqa: E402
     EVERY, Program, check_wrong, dsn_of, received, transactions, until)
 
@@ -283,7 +285,87 @@ def spools_of_embedded_programs(checks, bench):
     server.close()
 
 
+def deliveries_of(daemon):
+    """The processes that deliver now."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline") as file, \
+                    open(f"/proc/{pid}/stat") as stat:
+                if file.read().startswith("fgt-delivery\0") and \
+                        f") S {daemon.child.pid} " in stat.read():
+                    found.append(int(pid))
+        except OSError:
+            pass  # it has ended
+    return found
+
+
+def kill_delivery(case):
+    """As it waits for the server's answer."""
+    until(lambda: deliveries_of(case.daemon))
+    time.sleep(0.3)
+    for pid in deliveries_of(case.daemon):
+        os.kill(pid, signal.SIGKILL)
+
+
+def processes_that_die(checks, bench):
+    """One that is killed is tried once more; without a spool, too."""
+    case = Case(bench, "dies", never)
+    request(case.program)
+    kill_delivery(case)
+    case.server.script = accept
+    checks.ok("a delivery whose process dies is tried once more", until(
+        lambda: case.status("deliveries_delivered") == 1, 10) and
+        case.status("deliveries_retried") == 1,
+        case.daemon.log_text()[-500:])
+    case.server.script = never
+    request(case.program)
+    kill_delivery(case)
+    until(lambda: case.status("deliveries_retried") == 2, 10)
+    kill_delivery(case)
+    checks.ok("… and no more", until(
+        lambda: case.status("deliveries_failed") == 1, 10) and
+        case.status("deliveries_retried") == 2,
+        case.daemon.log_text()[-500:])
+    case.server.script = accept
+    case.send(2)
+    checks.ok("… which is reported",
+              sorted(case.reports()) ==
+              [("internal_sdk_error", "profile_chunk", 1),
+               ("internal_sdk_error", "transaction", 1)], case.reports())
+    case.close()
+
+
+def processes_that_do_not_start(checks, bench):
+    """The report that would have gone with it goes with the next one."""
+    case = Case(bench, "starts", fixed(500))
+    case.send(1)
+    case.server.script = accept
+    pid = case.daemon.child.pid
+    limit_of_it = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    used = set(map(int, os.listdir(f"/proc/{pid}/fd")))
+    free = min(number for number in range(len(used) + 1)
+               if number not in used)
+    # For what is cut, but not for a socket.
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (free + 1, limit_of_it[1]))
+    request(case.program)
+    until(lambda: "no process could be started" in case.daemon.log_text())
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, limit_of_it)
+    checks.ok("a process cannot be started",
+              case.status("deliveries_failed") == 2 and
+              len(case.server.requests) == 1, case.daemon.log_text()[-500:])
+    case.send(2)
+    checks.ok("the next report has what it had, and the transaction",
+              sorted(case.reports()) ==
+              [("internal_sdk_error", "profile_chunk", 1),
+               ("internal_sdk_error", "transaction", 1),
+               ("send_error", "profile_chunk", 1),
+               ("send_error", "transaction", 1)], case.reports())
+    case.close()
+
+
 GROUPS = (transactions_and_chunks, answers_are_final, limits_by_category,
+          processes_that_die, processes_that_do_not_start,
           limits_of_embedded_programs, spools_of_embedded_programs)
 
 if __name__ == "__main__":
