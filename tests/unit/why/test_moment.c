@@ -8,6 +8,7 @@
 #include <stdarg.h>
 
 #include <cmocka.h>
+#include <time.h>
 
 #include "tests/unit/ringbuf/slice_fixture.h"
 
@@ -161,6 +162,35 @@ static void cycles_are_listed_once(void **state)
 	fgt_ring_slice_free(slice);
 }
 
+/* A file may say so. From each of them the others would be followed. */
+static void chains_of_many_threads_take_no_time(void **state)
+{
+	const int32_t count = 20000;
+	struct fgt_ring_slice *slice = fixture_new(10);
+	uint32_t stack = fixture_stack(slice, "main;take;lock");
+	struct fgt_moment *moment;
+	clock_t began;
+
+	(void)state;
+	/* Each waits for the next one, the last for the one before it. */
+	for (int32_t i = 0; i < count; i++) {
+		uint32_t thread = fixture_thread(slice, 1000 + i, "t");
+
+		fixture_run(slice, thread, 2, 5, stack, FIXTURE_FUTEX);
+		fixture_wait(slice, FGT_WAIT_MUTEX,
+			     i < count - 1 ? 1001 + i : 1000 + i - 1, "");
+	}
+	began = clock();
+	assert_int_equal(fgt_moment_new(slice, tick_ns(4), 0, NULL, &moment),
+			 0);
+	assert_true(clock() - began < 2 * CLOCKS_PER_SEC);
+	assert_int_equal(moment->cycle_count, 1);
+	assert_int_equal(moment->cycle_ends[0], 2);
+	assert_int_equal(slice->runs[moment->cycle_runs[0]].thread, count - 2);
+	fgt_moment_free(moment);
+	fgt_ring_slice_free(slice);
+}
+
 static void filter_leaves_cycles_whole(void **state)
 {
 	struct fgt_ring_slice *slice =
@@ -247,6 +277,7 @@ int main(void)
 		cmocka_unit_test(time_without_threads_is_no_data),
 		cmocka_unit_test(a_thread_that_ran_between_ticks_began_later),
 		cmocka_unit_test(cycles_are_listed_once),
+		cmocka_unit_test(chains_of_many_threads_take_no_time),
 		cmocka_unit_test(filter_leaves_cycles_whole),
 		cmocka_unit_test(time_before_the_slice_has_no_threads),
 	};
