@@ -82,7 +82,9 @@ bool fgt_losses_is_excluded(const struct fgt_losses *losses, uint32_t uid,
 {
 	const struct fgt_loss_user *user = find_user(losses, uid);
 
-	return uid != 0 && user && losses_of(user, now_ns) >= FGT_LOST_PER_USER;
+	return uid != 0 &&
+	       (losses->count >= FGT_LOST_OF_USERS ||
+		(user && losses_of(user, now_ns) >= FGT_LOST_PER_USER));
 }
 
 /* 0: none. */
@@ -118,6 +120,13 @@ int fgt_losses_check(const struct fgt_losses *losses, int32_t pid,
 				pid,
 				(double)(now_ns - losses->lost[i].since_ns) /
 					SECOND_NS);
+	if (!fgt_losses_has_room(losses) ||
+	    (uid != 0 && losses->count >= FGT_LOST_OF_USERS))
+		return fgt_why_set(why, -EAGAIN,
+				   "%u processes do not let themselves be "
+				   "read: end what their memory or file "
+				   "systems wait for",
+				   losses->count);
 	if (fgt_losses_is_excluded(losses, uid, now_ns))
 		return fgt_why_set(why, -EAGAIN,
 				   "%u processes of user %u did not let "

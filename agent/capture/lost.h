@@ -13,6 +13,7 @@
 #include "ringbuf/base/why.h"
 
 #define FGT_LOST_MAX	  32u /* threads, of all users */
+#define FGT_LOST_OF_USERS 24u /* of ordinary users: one may have many ids */
 #define FGT_LOST_PER_USER 8u
 #define FGT_LOST_USERS	  64u
 
@@ -42,13 +43,15 @@ void fgt_losses_add(struct fgt_losses *losses, const struct fgt_lost *lost);
 /* Its call has returned. */
 void fgt_losses_remove(struct fgt_losses *losses, const struct fgt_lost *lost);
 
-/* Has an ordinary user so many that none of its processes is sampled? */
+/* Has an ordinary user, or have all, so many that none of its processes is
+ * sampled? */
 bool fgt_losses_is_excluded(const struct fgt_losses *losses, uint32_t uid,
 			    uint64_t now_ns);
 
 /*
  * May a process be attached? -EAGAIN with why: its own call has not returned;
- * or the user is excluded; or the user's last loss is too fresh: 1 s after the
+ * or there are too many already, so that this one could not be given up; or the
+ * user is excluded; or the user's last loss is too fresh: 1 s after the
  * first one, twice as long after each further one, up to an hour.
  */
 int fgt_losses_check(const struct fgt_losses *losses, int32_t pid,

@@ -104,6 +104,24 @@ static void root_is_not_excluded(void **state)
 	assert_int_equal(check(&losses, 99, 0, START + 4096 * S), 0);
 }
 
+/* What is left over is for root's, which one user with many ids must not take. */
+static void users_together_leave_room(void **state)
+{
+	struct fgt_losses losses = { 0 };
+
+	(void)state;
+	for (uint32_t i = 0; i < FGT_LOST_OF_USERS; i++) {
+		assert_false(fgt_losses_is_excluded(&losses, USER, START));
+		lose(&losses, (int32_t)i, 2 * USER + i, START);
+	}
+	assert_true(fgt_losses_is_excluded(&losses, USER, START));
+	assert_int_equal(check(&losses, 99, USER, START), -EAGAIN);
+	assert_int_equal(check(&losses, 99, 0, START), 0);
+	while (fgt_losses_has_room(&losses))
+		lose(&losses, (int32_t)losses.count, 0, START);
+	assert_int_equal(check(&losses, 99, 0, START + 9999 * S), -EAGAIN);
+}
+
 static void books_are_bounded(void **state)
 {
 	struct fgt_losses losses = { 0 };
@@ -129,6 +147,7 @@ int main(void)
 		cmocka_unit_test(
 			user_with_too_many_losses_is_excluded_for_an_hour),
 		cmocka_unit_test(root_is_not_excluded),
+		cmocka_unit_test(users_together_leave_room),
 		cmocka_unit_test(books_are_bounded),
 	};
 
