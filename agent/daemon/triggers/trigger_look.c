@@ -235,8 +235,8 @@ static bool is_starved(const struct look *look, struct fgt_trigger_watch *watch,
 	return true;
 }
 
-/* An end is true from then on, but limits that forbid its slice at that time do
- * so for good. */
+/* An end stays true. Limits that forbid its slice at that time forbid it later,
+ * too. */
 static bool was_killed(const struct look *look, struct fgt_trigger_watch *watch,
 		       struct finding *finding)
 {

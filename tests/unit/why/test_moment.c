@@ -162,7 +162,7 @@ static void cycles_are_listed_once(void **state)
 	fgt_ring_slice_free(slice);
 }
 
-/* A file may say so. From each of them the others would be followed. */
+/* As a hostile file may have them: from each the others were followed. */
 static void chains_of_many_threads_take_no_time(void **state)
 {
 	const int32_t count = 20000;
