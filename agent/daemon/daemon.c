@@ -51,6 +51,7 @@ struct daemon {
 	struct fgt_web_service *http;
 	struct fgt_config *config; /* in force */
 	struct fgt_watchdog *watchdog;
+	struct fgt_watched_parts watched;
 	struct fgt_notify notify; /* the service manager */
 	struct fgt_listener listener;
 	struct fgt_slice_verb slice_verb;
@@ -75,15 +76,6 @@ static void explain_files(uint32_t uid, const char *text)
 
 /* ---- Reload ------------------------------------------------------------ */
 
-static void notify_reloading(const struct daemon *daemon)
-{
-	char text[64];
-
-	snprintf(text, sizeof(text), "RELOADING=1\nMONOTONIC_USEC=%llu",
-		 (unsigned long long)(fgt_loop_now() / 1000));
-	fgt_notify_send(&daemon->notify, text);
-}
-
 static void reload(struct daemon *daemon)
 {
 	FGT_AUTO(fgt_config_free) struct fgt_config *config = NULL;
@@ -93,7 +85,7 @@ static void reload(struct daemon *daemon)
 	daemon->is_reload_due = daemon->is_reloading;
 	if (daemon->is_reloading)
 		return;
-	notify_reloading(daemon);
+	fgt_notify_reloading(&daemon->notify, fgt_loop_now());
 	r = fgt_config_load(daemon->config->path, &config, &why);
 	if (r < 0) {
 		fgt_notify_send(&daemon->notify, "READY=1");
@@ -138,6 +130,10 @@ static void rules_taken(void *context)
 {
 	struct daemon *daemon = context;
 
+	if (daemon->rules.is_lost) { /* in a process that it leaves out now */
+		fgt_jobs_submit(daemon->jobs, &daemon->rules);
+		return;
+	}
 	set_looks(daemon); /* last chunks go to the former destinations */
 	fgt_deliveries_configure(daemon->deliveries, daemon->config);
 	fgt_spooler_configure(daemon->spooler, daemon->config);
@@ -329,7 +325,7 @@ static int new_parts(struct daemon *daemon)
 		r = fgt_recorder_new_symbolizer(daemon->config, daemon->cache,
 						&daemon->symbolizer);
 	if (r == 0)
-		r = fgt_jobs_new(daemon->loop, &daemon->jobs);
+		r = fgt_jobs_new_watched(daemon->loop, &daemon->jobs);
 	if (r == 0)
 		r = fgt_targets_new(daemon->sampler, daemon->jobs,
 				    daemon->kept_ns, &daemon->targets);
@@ -370,7 +366,7 @@ static void daemon_done(struct daemon *daemon)
 	 * finds no agent. */
 	fgt_listener_close(&daemon->listener);
 	/* Both return the clients that they hold. */
-	fgt_jobs_free(daemon->jobs);
+	fgt_jobs_stop(daemon->jobs);
 	fgt_triggers_free(daemon->triggers);
 	fgt_continuous_free(daemon->continuous);
 	fgt_slices_free(daemon->slices);
@@ -382,6 +378,7 @@ static void daemon_done(struct daemon *daemon)
 	if (daemon->sampler)
 		fgt_sampler_stop(daemon->sampler);
 	fgt_watchdog_free(daemon->watchdog);
+	fgt_jobs_free(daemon->jobs);
 	fgt_notify_close(&daemon->notify);
 	fgt_targets_free(daemon->targets);
 	fgt_sampler_free(daemon->sampler);
@@ -424,10 +421,13 @@ static int daemon_init(struct daemon *daemon, const char *socket_path,
 	if (r < 0)
 		return r;
 	r = new_parts(daemon);
+	daemon->watched =
+		(struct fgt_watched_parts){ .sampler = daemon->sampler,
+					    .jobs = daemon->jobs };
 	if (r == 0)
 		r = fgt_sampler_start(daemon->sampler);
 	if (r == 0)
-		r = fgt_daemon_watch(daemon->sampler, &daemon->notify,
+		r = fgt_daemon_watch(&daemon->watched, &daemon->notify,
 				     &daemon->watchdog);
 	daemon->status.watchdog = daemon->watchdog;
 	if (r == 0 && daemon->config->http.listen)

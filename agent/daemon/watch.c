@@ -1,21 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Binds the watchdog to the sampler. Runs in the watchdog's thread.
+ * Binds the watchdog to the threads that it may give up. Runs in the watchdog's
+ * thread.
  */
 #include "agent/daemon/watch.h"
 
 static void give_up(void *context, struct fgt_heartbeat *heartbeat,
 		    uint64_t beat)
 {
-	fgt_sampler_give_up(context, heartbeat, beat);
+	const struct fgt_watched_parts *parts = context;
+
+	fgt_sampler_give_up(parts->sampler, heartbeat, beat);
+	fgt_jobs_give_up(parts->jobs, heartbeat, beat);
 }
 
 static void tend(void *context)
 {
-	fgt_sampler_tend(context);
+	const struct fgt_watched_parts *parts = context;
+
+	fgt_sampler_tend(parts->sampler);
+	fgt_jobs_tend(parts->jobs);
 }
 
-int fgt_daemon_watch(struct fgt_sampler *sampler,
+int fgt_daemon_watch(struct fgt_watched_parts *parts,
 		     const struct fgt_notify *notify,
 		     struct fgt_watchdog **ret_watchdog)
 {
@@ -23,7 +30,7 @@ int fgt_daemon_watch(struct fgt_sampler *sampler,
 		.notify = notify,
 		.give_up = give_up,
 		.tend = tend,
-		.context = sampler,
+		.context = parts,
 	};
 
 	return fgt_watchdog_new(&options, ret_watchdog);

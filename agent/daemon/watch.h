@@ -1,15 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The watchdog of the daemon's threads, with what it does for the sampler's.
+ * The watchdog of the daemon's threads, with what it does for the sampler's and
+ * that of the jobs.
  */
 #ifndef FGT_AGENT_DAEMON_WATCH_H
 #define FGT_AGENT_DAEMON_WATCH_H
 
 #include "agent/capture/sampler.h"
+#include "agent/daemon/loop/loop.h"
 #include "agent/daemon/loop/watchdog.h"
 
+/* Borrowed. */
+struct fgt_watched_parts {
+	struct fgt_sampler *sampler;
+	struct fgt_jobs *jobs;
+};
+
 /* Starts it; both are borrowed. -ENOMEM, -EAGAIN. */
-int fgt_daemon_watch(struct fgt_sampler *sampler,
+int fgt_daemon_watch(struct fgt_watched_parts *parts,
 		     const struct fgt_notify *notify,
 		     struct fgt_watchdog **ret_watchdog);
 

@@ -57,6 +57,8 @@ struct fgt_heartbeat *fgt_heartbeat_begin(const char *name, jmp_buf *given_up)
 	if (heartbeat) {
 		heartbeat->name = name;
 		heartbeat->given_up = given_up;
+		atomic_store_explicit(&heartbeat->lost_pid, 0,
+				      memory_order_relaxed);
 		fgt_heartbeat_set(heartbeat, FGT_STEP_IDLE, 0);
 		/* Release: pairs with the acquire in fgt_heartbeat_at(). */
 		atomic_store_explicit(&heartbeat->tid, gettid(),
@@ -109,10 +111,30 @@ bool fgt_heartbeat_give_up(struct fgt_heartbeat *heartbeat, uint64_t beat)
 {
 	/* 0 is no beat: steps are counted from 1. Acquire, release: see
 	 * fgt_call_enter() and _leave(). */
-	return heartbeat->given_up && fgt_beat_is_call(beat) &&
-	       atomic_compare_exchange_strong_explicit(&heartbeat->beat, &beat,
-						       0, memory_order_acq_rel,
-						       memory_order_acquire);
+	int32_t pid = fgt_beat_pid(beat);
+
+	if (!heartbeat->given_up || !fgt_beat_is_call(beat) ||
+	    !atomic_compare_exchange_strong_explicit(&heartbeat->beat, &beat, 0,
+						     memory_order_acq_rel,
+						     memory_order_acquire))
+		return false;
+	atomic_store_explicit(&heartbeat->lost_pid, pid, memory_order_relaxed);
+	return true;
+}
+
+bool fgt_heartbeat_is_lost_in(int32_t pid)
+{
+	for (uint32_t i = 0; i < FGT_HEARTBEATS_MAX; i++) {
+		const struct fgt_heartbeat *heartbeat = fgt_heartbeat_at(i);
+
+		if (heartbeat &&
+		    !atomic_load_explicit(&heartbeat->beat,
+					  memory_order_relaxed) &&
+		    atomic_load_explicit(&heartbeat->lost_pid,
+					 memory_order_relaxed) == pid)
+			return true;
+	}
+	return false;
 }
 
 bool fgt_heartbeat_has_ended(const struct fgt_heartbeat *heartbeat)

@@ -42,6 +42,7 @@ struct fgt_heartbeat {
 	_Atomic int32_t tid; /* 0: this place is free; -1: given up, ended */
 	const char *name;
 	jmp_buf *given_up;
+	_Atomic int32_t lost_pid; /* about which it was given up; relaxed */
 };
 
 /*
@@ -154,6 +155,9 @@ static inline bool fgt_beat_is_call(uint64_t beat)
  * call returns, which must stay until the thread has ended.
  */
 bool fgt_heartbeat_give_up(struct fgt_heartbeat *heartbeat, uint64_t beat);
+/* Is any thread still in such a call about that process? Others keep away from
+ * it. MT-Safe */
+bool fgt_heartbeat_is_lost_in(int32_t pid);
 /* Has a thread that was given up returned from its call? Then it can be joined,
  * and its place must be freed, once. */
 bool fgt_heartbeat_has_ended(const struct fgt_heartbeat *heartbeat);

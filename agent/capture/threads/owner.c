@@ -105,6 +105,9 @@ int fgt_owner_read(int32_t pid, uint64_t start_time,
 	char path[32];
 	int r;
 
+	r = fgt_procfs_begin(pid);
+	if (r < 0)
+		return r;
 	snprintf(path, sizeof(path), "/proc/%d", pid);
 	directory_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (directory_fd < 0)

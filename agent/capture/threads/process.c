@@ -213,6 +213,12 @@ int fgt_process_open(int32_t pid, struct fgt_process *ret_process,
 				   "%d is not a process number: use one that "
 				   "ps shows",
 				   pid);
+	if (fgt_procfs_begin(pid) < 0)
+		return fgt_why_set(why, -EAGAIN,
+				   "process %d does not let itself be read: a "
+				   "call has not returned: end what its memory "
+				   "or file system waits for",
+				   pid);
 	rc = open_directories(&process);
 	if (rc < 0)
 		explain_open(why, pid, rc == -ENOENT ? -ESRCH : rc);
@@ -395,6 +401,8 @@ static int visit_one(int32_t pid, const struct fgt_process_info *machine,
 	struct fgt_stat stat;
 	char path[32];
 
+	if (fgt_procfs_begin(pid) < 0)
+		return 0;
 	snprintf(path, sizeof(path), "/proc/%d", pid);
 	proc_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	/* Gone meanwhile, or hidden: nothing to visit. */

@@ -102,6 +102,16 @@ bool fgt_procfs_owns(int proc_fd, uint64_t address, size_t len)
 	return is_own;
 }
 
+int fgt_procfs_begin(int32_t pid)
+{
+	struct fgt_heartbeat *heartbeat = fgt_heartbeat_of_caller();
+
+	if (!heartbeat)
+		return 0;
+	fgt_heartbeat_set(heartbeat, FGT_STEP_WORK, pid);
+	return fgt_heartbeat_is_lost_in(pid) ? -EAGAIN : 0;
+}
+
 int32_t fgt_procfs_number(const char *name)
 {
 	int64_t value = 0;

@@ -30,6 +30,13 @@ int64_t fgt_procfs_read_number(int dir_fd, const char *path, int64_t fallback);
  */
 bool fgt_procfs_owns(int proc_fd, uint64_t address, size_t len);
 
+/*
+ * The caller's next reads are about that process: if one does not return, the
+ * thread is given up (see heartbeat.h) and the process is left alone. -EAGAIN:
+ * that is so.
+ */
+int fgt_procfs_begin(int32_t pid);
+
 /* A directory entry's name as pid or tid; 0 if it is none. */
 int32_t fgt_procfs_number(const char *name);
 

@@ -296,6 +296,9 @@ static void looked(void *context)
 	struct stream *stream = continuous->streams;
 
 	continuous->is_looking = false;
+	/* It has not seen all of them: the next one will. */
+	if (continuous->job.is_lost && !continuous->is_leaving)
+		return;
 	for (; stream; stream = stream->next)
 		deliver_stream(continuous, stream);
 	drop_streams(continuous, true);

@@ -1,29 +1,49 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs jobs one after the other. Runs in the daemon's loop, except
- * work_off(); must not call done() on another thread than the loop's.
+ * Runs jobs one after the other. Runs in the daemon's loop, except work_off(),
+ * and fgt_jobs_give_up() and _tend(), which are the watchdog's; must not call
+ * done() on another thread than the loop's.
  */
 #include "agent/daemon/loop/loop.h"
 
 #include <errno.h>
 #include <pthread.h>
+#include <setjmp.h>
 
 #include "agent/daemon/loop/assert.h"
+#include "agent/daemon/loop/log.h"
 #include "ringbuf/base/heartbeat.h"
 #include "ringbuf/base/thread.h"
 
+/* Threads that were given up and have not returned; and as many in all may have
+ * been, since each leaves descriptors open. Then one that hangs is reported
+ * only. */
+#define LOST_MAX     8
+#define LOST_MAX_ALL 64
+
 STAILQ_HEAD(job_queue, fgt_job);
+
+struct lost_thread {
+	pthread_t thread;
+	struct fgt_heartbeat *heartbeat; /* NULL: this place is free */
+	int32_t pid;
+};
 
 struct fgt_jobs {
 	struct fgt_loop *loop;
 	struct fgt_waker waker; /* something has been done */
-	pthread_t thread;
-	bool is_started;
-	/* Protects all below; innermost. */
+	bool is_watched, is_stopped;
+	/* Protects all below; inside it only heartbeats and the log. */
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
+	pthread_t thread;
+	bool is_started; /* there is a thread, which has not been given up */
 	struct job_queue waiting, finished;
-	bool shall_stop;
+	struct fgt_job *running; /* NULL */
+	struct fgt_heartbeat *heartbeat; /* the thread's */
+	struct lost_thread lost[LOST_MAX];
+	uint32_t lost_all;
+	bool shall_stop, has_ended;
 };
 
 /* NULL: the queue is empty. */
@@ -48,15 +68,23 @@ static struct fgt_job *wait_for_next(struct fgt_jobs *jobs)
 		pthread_cond_wait(&jobs->changed, &jobs->lock);
 	if (!jobs->shall_stop)
 		job = take_first(&jobs->waiting);
+	jobs->running = job;
 	pthread_mutex_unlock(&jobs->lock);
 	return job;
 }
 
-static void *work_off(void *argument)
+/* With the lock held. */
+static void finish(struct fgt_jobs *jobs, bool is_lost)
 {
-	struct fgt_heartbeat *heartbeat =
-		fgt_heartbeat_begin("thread of jobs", NULL);
-	struct fgt_jobs *jobs = argument;
+	struct fgt_job *job = FGT_TAKE(jobs->running);
+
+	job->is_lost = is_lost;
+	STAILQ_INSERT_TAIL(&jobs->finished, job, link);
+	fgt_loop_wake(jobs->loop);
+}
+
+static void work(struct fgt_jobs *jobs, struct fgt_heartbeat *heartbeat)
+{
 	struct fgt_job *job;
 
 	while ((job = wait_for_next(jobs))) {
@@ -64,12 +92,97 @@ static void *work_off(void *argument)
 		job->run(job->context);
 		fgt_heartbeat_set(heartbeat, FGT_STEP_IDLE, 0);
 		pthread_mutex_lock(&jobs->lock);
-		STAILQ_INSERT_TAIL(&jobs->finished, job, link);
+		finish(jobs, false);
 		pthread_mutex_unlock(&jobs->lock);
-		fgt_loop_wake(jobs->loop);
 	}
+}
+
+static void *work_off(void *argument)
+{
+	struct fgt_jobs *jobs = argument;
+	struct fgt_heartbeat *heartbeat;
+	jmp_buf given_up;
+
+	if (setjmp(given_up))
+		return NULL;
+	pthread_mutex_lock(&jobs->lock);
+	heartbeat = fgt_heartbeat_begin("thread of jobs",
+					jobs->is_watched ? &given_up : NULL);
+	jobs->heartbeat = heartbeat;
+	pthread_mutex_unlock(&jobs->lock);
+	work(jobs, heartbeat);
+	pthread_mutex_lock(&jobs->lock);
 	fgt_heartbeat_end();
+	jobs->heartbeat = NULL;
+	jobs->has_ended = true;
+	pthread_cond_broadcast(&jobs->changed);
+	pthread_mutex_unlock(&jobs->lock);
 	return NULL;
+}
+
+/* With the lock held, or before there is a thread. */
+static int start(struct fgt_jobs *jobs)
+{
+	int r = fgt_thread_start(0, work_off, jobs, &jobs->thread);
+
+	jobs->is_started = r == 0;
+	return r;
+}
+
+/* ---- The watchdog's side ----------------------------------------------- */
+
+static struct lost_thread *find_place(struct fgt_jobs *jobs)
+{
+	for (int i = 0; i < LOST_MAX && jobs->lost_all < LOST_MAX_ALL; i++)
+		if (!jobs->lost[i].heartbeat)
+			return &jobs->lost[i];
+	return NULL;
+}
+
+void fgt_jobs_give_up(struct fgt_jobs *jobs, struct fgt_heartbeat *heartbeat,
+		      uint64_t beat)
+{
+	struct lost_thread *lost;
+
+	pthread_mutex_lock(&jobs->lock);
+	lost = jobs->heartbeat == heartbeat ? find_place(jobs) : NULL;
+	if (lost && fgt_heartbeat_give_up(heartbeat, beat)) {
+		*lost = (struct lost_thread){
+			.thread = jobs->thread,
+			.heartbeat = FGT_TAKE(jobs->heartbeat),
+			.pid = fgt_beat_pid(beat),
+		};
+		jobs->lost_all++;
+		jobs->is_started = false;
+		fgt_log(FGT_LOG_WARNING, "jobs",
+			"pid %d is left out: %s does not return: end what "
+			"holds that",
+			lost->pid, fgt_step_name(fgt_beat_step(beat)));
+		finish(jobs, true);
+		if (!jobs->shall_stop)
+			(void)start(jobs);
+		pthread_cond_broadcast(&jobs->changed);
+	}
+	pthread_mutex_unlock(&jobs->lock);
+}
+
+void fgt_jobs_tend(struct fgt_jobs *jobs)
+{
+	pthread_mutex_lock(&jobs->lock);
+	for (int i = 0; i < LOST_MAX; i++) {
+		struct lost_thread *lost = &jobs->lost[i];
+
+		if (!lost->heartbeat ||
+		    !fgt_heartbeat_has_ended(lost->heartbeat))
+			continue;
+		pthread_join(lost->thread, NULL);
+		fgt_heartbeat_free(FGT_TAKE(lost->heartbeat));
+		fgt_log(FGT_LOG_INFO, "jobs", "pid %d can be read again",
+			lost->pid);
+	}
+	if (!jobs->is_started && !jobs->shall_stop)
+		(void)start(jobs);
+	pthread_mutex_unlock(&jobs->lock);
 }
 
 /* ---- The loop's side --------------------------------------------------- */
@@ -78,10 +191,10 @@ static void do_all(struct fgt_jobs *jobs, struct job_queue *queue)
 {
 	struct fgt_job *job;
 
-	FGT_ASSERT(!jobs->is_started ||
-		   !pthread_equal(jobs->thread, pthread_self()));
 	do {
 		pthread_mutex_lock(&jobs->lock);
+		FGT_ASSERT(!jobs->is_started ||
+			   !pthread_equal(jobs->thread, pthread_self()));
 		job = take_first(queue);
 		pthread_mutex_unlock(&jobs->lock);
 		if (job)
@@ -99,8 +212,9 @@ static void something_done(void *context)
 void fgt_jobs_submit(struct fgt_jobs *jobs, struct fgt_job *job)
 {
 	pthread_mutex_lock(&jobs->lock);
+	job->is_lost = false;
 	STAILQ_INSERT_TAIL(&jobs->waiting, job, link);
-	pthread_cond_signal(&jobs->changed);
+	pthread_cond_broadcast(&jobs->changed);
 	pthread_mutex_unlock(&jobs->lock);
 }
 
@@ -118,15 +232,8 @@ bool fgt_jobs_withdraw(struct fgt_jobs *jobs, struct fgt_job *job)
 	return waiting;
 }
 
-static int start(struct fgt_jobs *jobs)
-{
-	int r = fgt_thread_start(0, work_off, jobs, &jobs->thread);
-
-	jobs->is_started = r == 0;
-	return r;
-}
-
-int fgt_jobs_new(struct fgt_loop *loop, struct fgt_jobs **ret_jobs)
+static int make(struct fgt_loop *loop, bool is_watched,
+		struct fgt_jobs **ret_jobs)
 {
 	FGT_AUTO(fgt_jobs_free) struct fgt_jobs *jobs = NULL;
 	int r;
@@ -135,6 +242,7 @@ int fgt_jobs_new(struct fgt_loop *loop, struct fgt_jobs **ret_jobs)
 	if (!jobs)
 		return -ENOMEM;
 	jobs->loop = loop;
+	jobs->is_watched = is_watched;
 	STAILQ_INIT(&jobs->waiting);
 	STAILQ_INIT(&jobs->finished);
 	pthread_mutex_init(&jobs->lock, NULL);
@@ -149,18 +257,43 @@ int fgt_jobs_new(struct fgt_loop *loop, struct fgt_jobs **ret_jobs)
 	return 0;
 }
 
+int fgt_jobs_new(struct fgt_loop *loop, struct fgt_jobs **ret_jobs)
+{
+	return make(loop, false, ret_jobs);
+}
+
+int fgt_jobs_new_watched(struct fgt_loop *loop, struct fgt_jobs **ret_jobs)
+{
+	return make(loop, true, ret_jobs);
+}
+
+void fgt_jobs_stop(struct fgt_jobs *jobs)
+{
+	bool has_thread;
+
+	if (!jobs || jobs->is_stopped)
+		return;
+	jobs->is_stopped = true;
+	pthread_mutex_lock(&jobs->lock);
+	jobs->shall_stop = true;
+	pthread_cond_broadcast(&jobs->changed);
+	/* It may be given up meanwhile. */
+	while (jobs->is_started && !jobs->has_ended)
+		pthread_cond_wait(&jobs->changed, &jobs->lock);
+	has_thread = jobs->is_started;
+	jobs->is_started = false;
+	pthread_mutex_unlock(&jobs->lock);
+	if (has_thread)
+		pthread_join(jobs->thread, NULL);
+	do_all(jobs, &jobs->finished);
+	do_all(jobs, &jobs->waiting);
+}
+
 void fgt_jobs_free(struct fgt_jobs *jobs)
 {
 	if (!jobs)
 		return;
-	pthread_mutex_lock(&jobs->lock);
-	jobs->shall_stop = true;
-	pthread_cond_signal(&jobs->changed);
-	pthread_mutex_unlock(&jobs->lock);
-	if (jobs->is_started)
-		pthread_join(jobs->thread, NULL);
-	do_all(jobs, &jobs->finished);
-	do_all(jobs, &jobs->waiting);
+	fgt_jobs_stop(jobs);
 	fgt_loop_remove_waker(&jobs->waker);
 	pthread_cond_destroy(&jobs->changed);
 	pthread_mutex_destroy(&jobs->lock);

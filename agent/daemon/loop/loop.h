@@ -19,6 +19,7 @@
 #define FGT_AGENT_IS_LEAVING                                                   \
 	"the agent is leaving: try again when it has restarted"
 
+struct fgt_heartbeat;
 struct fgt_loop;
 
 /* Embedded by its owner; may be removed in any callback, its own included. */
@@ -83,8 +84,15 @@ void fgt_loop_stop(struct fgt_loop *loop);
 /* ---- Jobs ----------------------------------------------------------------
  *
  * Work that may take a second (attaching, detaching, looking through the
- * process table) runs on one thread, in order.
+ * process table) runs on one thread, in order. Jobs that are watched read files
+ * of processes, which may never return (see heartbeat.h): then the thread is
+ * given up, its job is done as it is, and another thread goes on.
  */
+
+/* Why a job that was given up has come to nothing, with -EAGAIN. */
+#define FGT_JOB_IS_LOST                                                        \
+	"files of a process in /proc could not be read in time: it is left "   \
+	"out from now on: try again"
 
 struct fgt_jobs;
 
@@ -93,12 +101,19 @@ struct fgt_job {
 	void (*run)(void *context); /* on the thread of jobs */
 	void (*done)(void *context); /* on the loop; may free the job */
 	void *context;
+	/* For done: it was given up, anywhere between two calls of run. What
+	 * run had allocated is lost, what it was writing is done's. */
+	bool is_lost;
 	STAILQ_ENTRY(fgt_job) link;
 };
 
 /* Starts the thread. -ENOMEM, -EAGAIN. */
 int fgt_jobs_new(struct fgt_loop *loop, struct fgt_jobs **ret_jobs);
-/* Waits for the one that runs; those that have not begun are done unrun. */
+int fgt_jobs_new_watched(struct fgt_loop *loop, struct fgt_jobs **ret_jobs);
+/* Waits for the one that runs, unless it is given up; those that have not begun
+ * are done unrun. No job may come after it. */
+void fgt_jobs_stop(struct fgt_jobs *jobs);
+/* Stops them, unless that has been done. */
 void fgt_jobs_free(struct fgt_jobs *jobs);
 FGT_DEFINE_AUTO(struct fgt_jobs *, fgt_jobs_free);
 
@@ -106,5 +121,14 @@ FGT_DEFINE_AUTO(struct fgt_jobs *, fgt_jobs_free);
 void fgt_jobs_submit(struct fgt_jobs *jobs, struct fgt_job *job);
 /* True: it had not begun, and will neither run nor be done. */
 bool fgt_jobs_withdraw(struct fgt_jobs *jobs, struct fgt_job *job);
+
+/*
+ * Of those that are watched, in the watchdog's thread: gives up their thread if
+ * the heartbeat is its own and still has that beat; and looks after threads that
+ * were given up.
+ */
+void fgt_jobs_give_up(struct fgt_jobs *jobs, struct fgt_heartbeat *heartbeat,
+		      uint64_t beat);
+void fgt_jobs_tend(struct fgt_jobs *jobs);
 
 #endif

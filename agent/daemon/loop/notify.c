@@ -4,6 +4,7 @@
  */
 #include "agent/daemon/loop/notify.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -68,4 +69,13 @@ void fgt_notify_send(const struct fgt_notify *notify, const char *text)
 			      MSG_DONTWAIT | MSG_NOSIGNAL,
 			      (const struct sockaddr *)&notify->address,
 			      notify->address_len);
+}
+
+void fgt_notify_reloading(const struct fgt_notify *notify, uint64_t now_ns)
+{
+	char text[64];
+
+	snprintf(text, sizeof(text), "RELOADING=1\nMONOTONIC_USEC=%llu",
+		 (unsigned long long)(now_ns / 1000));
+	fgt_notify_send(notify, text);
 }

@@ -28,5 +28,7 @@ void fgt_notify_close(struct fgt_notify *notify);
 
 /* KEY=VALUE lines. Never waits: a message without room is left out. */
 void fgt_notify_send(const struct fgt_notify *notify, const char *text);
+/* READY=1 must follow. now_ns: CLOCK_MONOTONIC. */
+void fgt_notify_reloading(const struct fgt_notify *notify, uint64_t now_ns);
 
 #endif

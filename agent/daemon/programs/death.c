@@ -93,6 +93,8 @@ static bool ask_zombie(int32_t pid, uint64_t start_time,
 	int len, status;
 
 	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	if (fgt_procfs_begin(pid) < 0)
+		return false;
 	len = fgt_procfs_read(AT_FDCWD, path, text, sizeof(text));
 	if (len <= 0 || fgt_stat_parse(text, (size_t)len, &stat) < 0 ||
 	    stat.start_time != start_time || stat.state != 'Z' ||

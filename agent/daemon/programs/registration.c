@@ -331,6 +331,9 @@ static void attached(void *context)
 	struct registered *entry = context;
 
 	fgt_fd_close(FGT_TAKE_FD(entry->peer_fd));
+	if (entry->job.is_lost)
+		entry->result =
+			fgt_why_set(&entry->why, -EAGAIN, FGT_JOB_IS_LOST);
 	if (!entry->client) {
 		let_go(entry);
 	} else if (entry->result < 0) {

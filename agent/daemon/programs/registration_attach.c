@@ -46,7 +46,7 @@ static int open_process(struct fgt_registration *facts, int peer_fd,
 			struct fgt_why *why)
 {
 	struct fgt_process process;
-	char *name = facts->name; /* "" if it cannot be read */
+	char name[sizeof(facts->name)] = ""; /* if it cannot be read */
 	int r = fgt_process_open(facts->gate.peer.pid, &process, why);
 
 	if (r == 0 && has_ended(peer_fd)) {
@@ -58,9 +58,8 @@ static int open_process(struct fgt_registration *facts, int peer_fd,
 	facts->pid = facts->gate.peer.pid;
 	facts->start_time = process.start_time;
 	/* Now: after its end, its pid may be another process's. */
-	(void)fgt_procfs_read(process.proc_fd, "comm", name,
-			      sizeof(facts->name));
-	name[strcspn(name, "\n")] = '\0';
+	(void)fgt_procfs_read_line(process.proc_fd, "comm", name, sizeof(name));
+	memcpy(facts->name, name, sizeof(name));
 	facts->pid_fd = FGT_TAKE_FD(process.pidfd);
 	fgt_process_close(&process);
 	r = check_owner(facts, why);

@@ -118,7 +118,7 @@ static void fail_with_choice(struct slice_call *call, int error)
 	if (fgt_builder_new_error(error, call->why.text, &builder) == 0)
 		fgt_target_list_put_names(call->verb->targets,
 					  fgt_control_peer(call->client),
-					  &call->selector, false, builder);
+					  &call->selector, builder);
 	fgt_control_reply(call->client, builder);
 }
 

@@ -76,7 +76,8 @@ static bool is_in_cgroup(const char *cgroup, int32_t pid)
 	char path[40], text[TEXT_MAX];
 
 	snprintf(path, sizeof(path), "/proc/%d/cgroup", pid);
-	return fgt_procfs_read(AT_FDCWD, path, text, sizeof(text)) > 0 &&
+	return fgt_procfs_begin(pid) == 0 &&
+	       fgt_procfs_read(AT_FDCWD, path, text, sizeof(text)) > 0 &&
 	       fgt_rule_is_cgroup(cgroup, text);
 }
 

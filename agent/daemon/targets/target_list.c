@@ -251,15 +251,13 @@ static void put_target(struct fgt_builder *builder,
 	fgt_builder_map_end(builder);
 }
 
-void fgt_target_list_put_names(struct fgt_targets *targets,
-			       const struct fgt_peer *peer,
-			       const struct fgt_selector *selector,
-			       bool running_only, struct fgt_builder *builder)
+static void put_names(const struct fgt_targets *targets,
+		      const struct fgt_peer *peer,
+		      const struct fgt_selector *selector, bool running_only,
+		      struct fgt_builder *builder)
 {
-	const struct fgt_target_entry *entry;
+	const struct fgt_target_entry *entry = targets->table.entries;
 
-	pthread_mutex_lock(&targets->lock);
-	entry = targets->table.entries;
 	fgt_builder_array_begin(builder, "targets");
 	for (size_t i = 0; i < targets->table.count; i++, entry++)
 		if (fgt_target_entry_is_match(entry, selector) &&
@@ -267,7 +265,24 @@ void fgt_target_list_put_names(struct fgt_targets *targets,
 		    (!running_only || fgt_target_entry_is_running(entry)))
 			fgt_target_list_put_name(builder, entry->target);
 	fgt_builder_array_end(builder);
+}
+
+void fgt_target_list_put_names(struct fgt_targets *targets,
+			       const struct fgt_peer *peer,
+			       const struct fgt_selector *selector,
+			       struct fgt_builder *builder)
+{
+	pthread_mutex_lock(&targets->lock);
+	put_names(targets, peer, selector, false, builder);
 	pthread_mutex_unlock(&targets->lock);
+}
+
+void fgt_target_list_put_running(const struct fgt_targets *targets,
+				 const struct fgt_peer *peer,
+				 const struct fgt_selector *selector,
+				 struct fgt_builder *builder)
+{
+	put_names(targets, peer, selector, true, builder);
 }
 
 static void put_rules(const struct fgt_targets *targets,

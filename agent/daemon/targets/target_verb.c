@@ -150,25 +150,23 @@ static void attach(void *context)
 	put_rule(order);
 	if (order->is_with_children)
 		fgt_targets_refresh(order->targets, fgt_loop_now());
-	fgt_target_list_put_names(order->targets, &order->peer,
-				  &order->selector, true, order->reply);
+	fgt_target_list_put_running(order->targets, &order->peer,
+				    &order->selector, order->reply);
 }
 
 /* ---- detach ------------------------------------------------------------ */
 
+/* Only jobs use the mark: no lock. */
 static void mark_unwanted(struct target_order *order)
 {
-	struct fgt_targets *targets = order->targets;
-	struct fgt_target_table *table = &targets->table;
+	struct fgt_target_table *table = &order->targets->table;
 
-	pthread_mutex_lock(&targets->lock);
 	for (size_t i = 0; i < table->count; i++)
 		if (fgt_target_entry_is_match(&table->entries[i],
 					      &order->selector) &&
 		    fgt_target_entry_is_visible(&table->entries[i],
 						&order->peer))
 			table->entries[i].is_wanted = false;
-	pthread_mutex_unlock(&targets->lock);
 	fgt_target_table_unwant_children(table);
 }
 
@@ -207,6 +205,9 @@ static void done(void *context)
 {
 	struct target_order *order = context;
 
+	if (order->job.is_lost)
+		order->result =
+			fgt_why_set(&order->why, -EAGAIN, FGT_JOB_IS_LOST);
 	if (order->client && order->result < 0)
 		fgt_control_fail(order->client, order->result, order->why.text);
 	else if (order->client)

@@ -140,12 +140,17 @@ int fgt_target_list_find(struct fgt_targets *targets,
 			 struct fgt_target **ret_target,
 			 struct fgt_gate *ret_gate, struct fgt_why *why);
 
-/* targets: [{pid, name}] of those that match; running_only: without those that
- * have ended. Any thread. */
+/* targets: [{pid, name}] of those that match. */
 void fgt_target_list_put_names(struct fgt_targets *targets,
 			       const struct fgt_peer *peer,
 			       const struct fgt_selector *selector,
-			       bool running_only, struct fgt_builder *builder);
+			       struct fgt_builder *builder);
+/* The same without those that have ended. As a job: without the lock, since one
+ * that reads a process may be given up. */
+void fgt_target_list_put_running(const struct fgt_targets *targets,
+				 const struct fgt_peer *peer,
+				 const struct fgt_selector *selector,
+				 struct fgt_builder *builder);
 
 /* targets: [target], rules: [rule]; all that the peer may see. Returns the
  * number of targets. */

@@ -12,9 +12,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdatomic.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "agent/daemon/loop/loop.h"
+#include "ringbuf/base/heartbeat.h"
 
 #define COUNT 5
 
@@ -149,6 +152,136 @@ static void leaving_finishes_all_submitted_jobs(void **state)
 	}
 }
 
+/* ---- Threads that are given up ------------------------------------------ */
+
+struct stuck {
+	struct fgt_loop *loop;
+	struct fgt_jobs *jobs;
+	struct fgt_job job, next;
+	int gate[2];
+	atomic_bool is_in_call;
+	bool has_gone_on, has_run;
+	unsigned int dones;
+};
+
+static void wait_in_a_call(void *context)
+{
+	struct stuck *stuck = context;
+	struct fgt_heartbeat *heartbeat = fgt_heartbeat_of_caller();
+	char byte;
+
+	fgt_heartbeat_set(heartbeat, FGT_STEP_WORK, 77);
+	heartbeat = fgt_call_enter(FGT_STEP_PROCFS);
+	stuck->is_in_call = true;
+	assert_int_equal(read(stuck->gate[0], &byte, 1), 1);
+	fgt_call_leave(heartbeat, -1);
+	stuck->has_gone_on = true;
+}
+
+static void stuck_done(void *context)
+{
+	struct stuck *stuck = context;
+
+	stuck->dones++;
+	if (stuck->dones == 1)
+		assert_true(stuck->job.is_lost);
+	else
+		fgt_loop_stop(stuck->loop);
+}
+
+static void run_next(void *context)
+{
+	struct stuck *stuck = context;
+
+	stuck->has_run = true;
+}
+
+static void wait_for_call(const struct stuck *stuck)
+{
+	while (!stuck->is_in_call)
+		nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+}
+
+static void give_up(struct stuck *stuck)
+{
+	for (uint32_t i = 0; i < FGT_HEARTBEATS_MAX; i++) {
+		struct fgt_heartbeat *heartbeat = fgt_heartbeat_at(i);
+
+		if (heartbeat)
+			fgt_jobs_give_up(stuck->jobs, heartbeat,
+					 heartbeat->beat);
+	}
+}
+
+static void start_stuck(struct stuck *stuck)
+{
+	*stuck = (struct stuck){
+		.job = { .run = wait_in_a_call, .done = stuck_done },
+		.next = { .run = run_next, .done = stuck_done },
+	};
+	stuck->job.context = stuck->next.context = stuck;
+	assert_int_equal(pipe2(stuck->gate, O_CLOEXEC), 0);
+	assert_int_equal(fgt_loop_new(&stuck->loop), 0);
+	assert_int_equal(fgt_jobs_new_watched(stuck->loop, &stuck->jobs), 0);
+	fgt_jobs_submit(stuck->jobs, &stuck->job);
+	fgt_jobs_submit(stuck->jobs, &stuck->next);
+}
+
+static void end_stuck(struct stuck *stuck)
+{
+	fgt_jobs_free(stuck->jobs);
+	fgt_loop_free(stuck->loop);
+	close(stuck->gate[0]);
+	close(stuck->gate[1]);
+}
+
+static void job_that_is_given_up_is_done_and_others_run(void **state)
+{
+	struct stuck stuck;
+
+	(void)state;
+	start_stuck(&stuck);
+	wait_for_call(&stuck);
+	give_up(&stuck);
+	assert_true(fgt_heartbeat_is_lost_in(77));
+	assert_false(fgt_heartbeat_is_lost_in(78));
+	assert_int_equal(fgt_loop_run(stuck.loop), 0);
+	assert_int_equal(stuck.dones, 2);
+	assert_true(stuck.has_run);
+	assert_int_equal(write(stuck.gate[1], "", 1), 1);
+	while (fgt_heartbeat_is_lost_in(77))
+		fgt_jobs_tend(stuck.jobs);
+	assert_false(stuck.has_gone_on);
+	end_stuck(&stuck);
+}
+
+static void *give_up_late(void *context)
+{
+	nanosleep(&(struct timespec){ .tv_nsec = 50000000 }, NULL);
+	give_up(context);
+	return NULL;
+}
+
+static void leaving_does_not_wait_for_what_is_given_up(void **state)
+{
+	struct stuck stuck;
+	pthread_t watchdog;
+
+	(void)state;
+	start_stuck(&stuck);
+	wait_for_call(&stuck);
+	assert_int_equal(pthread_create(&watchdog, NULL, give_up_late, &stuck),
+			 0);
+	fgt_jobs_stop(stuck.jobs);
+	assert_int_equal(pthread_join(watchdog, NULL), 0);
+	assert_int_equal(stuck.dones, 2);
+	assert_false(stuck.has_run);
+	assert_int_equal(write(stuck.gate[1], "", 1), 1);
+	while (fgt_heartbeat_is_lost_in(77))
+		fgt_jobs_tend(stuck.jobs);
+	end_stuck(&stuck);
+}
+
 #define JOBS_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -157,6 +290,8 @@ int main(void)
 		JOBS_TEST(loop_runs_while_a_job_blocks),
 		JOBS_TEST(withdrawn_job_neither_runs_nor_is_done),
 		JOBS_TEST(leaving_finishes_all_submitted_jobs),
+		cmocka_unit_test(job_that_is_given_up_is_done_and_others_run),
+		cmocka_unit_test(leaving_does_not_wait_for_what_is_given_up),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

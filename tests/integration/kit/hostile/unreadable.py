@@ -2,6 +2,8 @@
 """Groups of test_hostile_files.py: programs whose memory cannot be read any more,
 as a file system does not answer (fault X7). All other programs are still
 sampled."""
+import ctypes
+import signal
 import subprocess
 import time
 
@@ -10,6 +12,7 @@ from kit.daemon_bench import Daemon, is_error, sleeper
 from kit.daemon_client import call
 from kit.stuck_fs import StuckFs, ticks_of
 
+MS_BIND = 4096
 HZ = 101
 SECONDS = 4
 LOST_MAX = 110  # ticks of another program: about a second
@@ -125,5 +128,58 @@ def attaching_may_be_given_up(checks, bench):
     checks.ok("a daemon with such a thread ends in time", took < 5, took)
 
 
+def mounted(what, path):
+    if stuck_fs.libc.mount(what.encode(), path.encode(), None, MS_BIND, None):
+        raise OSError(ctypes.get_errno(), "bind mount " + path)
+
+
+def files_in_proc_that_do_not_answer_stop_no_jobs(checks, bench):
+    """A read of /proc that does not return, of a process that is not sampled.
+    Others are attached, rules are reloaded, triggers fire."""
+    files = StuckFs(bench.path("proc-files"), b"1 (x) S 1\n")
+    alien, other = sleeper(bench), sleeper(bench)
+    rules = f"""targets = ( {{ name = "no-such"; }} );
+triggers = ( {{ name = "ends"; when: {{ killed = true; }}; after_s = 0;
+  deliver = "{bench.scratch}"; }} );"""
+    daemon = Daemon(bench, "stuck-proc", rules)
+    place = f"/proc/{alien.pid}/task/{alien.pid}/stat"
+    try:
+        daemon.attach(other.pid)
+        files.pid = daemon.child.pid
+        mounted(files.path, place)
+        files.stuck.add(stuck_fs.READ)
+        checks.ok("jobs: a read that does not return is given up",
+                  daemon.until(lambda: f"pid {alien.pid} is left out" in
+                               daemon.log_text(), 8),
+                  daemon.log_text()[-600:])
+        began = time.monotonic()
+        daemon.attach(sleeper(bench).pid)
+        checks.ok("jobs: a program is attached at once",
+                  time.monotonic() - began < 1.5, time.monotonic() - began)
+        reply = call(daemon.socket, "attach", pid=alien.pid)
+        checks.ok("jobs: but not that one", is_error(reply, 11), reply)
+        daemon.child.send_signal(signal.SIGHUP)
+        checks.ok("jobs: the configuration is reloaded", daemon.until(
+            lambda: daemon.status()["reloads"] == 1, 3), daemon.status())
+        time.sleep(3)  # several scans
+        checks.ok("jobs: no other thread is lost by the same process",
+                  daemon.log_text().count("is left out") == 1,
+                  daemon.log_text()[-900:])
+        other.kill()
+        checks.ok("jobs: a trigger fires", daemon.until(
+            lambda: call(daemon.socket, "triggers")["triggers"][0]["fired"]),
+            daemon.log_text()[-600:])
+        files.stuck.clear()
+        files.close()
+        checks.ok("jobs: the thread returns", daemon.until(
+            lambda: "can be read again" in daemon.log_text()),
+            daemon.log_text()[-600:])
+    finally:
+        stuck_fs.libc.umount2(place.encode(), stuck_fs.MNT_DETACH)
+        took = daemon.end()
+    checks.ok("jobs: the daemon ends in time", took < 5, took)
+
+
 GROUPS = (memory_that_is_locked_stops_no_ticks,
-          stacks_that_become_files_stop_no_ticks, attaching_may_be_given_up)
+          stacks_that_become_files_stop_no_ticks, attaching_may_be_given_up,
+          files_in_proc_that_do_not_answer_stop_no_jobs)
