@@ -86,8 +86,7 @@ struct fgt_sampler {
 	uint64_t interval_ns; /* … and in this distance from then on */
 	struct fgt_sampling_pace pace;
 	uint64_t lead_ns; /* until then, from when perf's events fire */
-	uint64_t
-		delay_ns; /* from then on, until half of the samples are there */
+	uint64_t delay_ns; /* from then until half of the samples are taken */
 	uint64_t instant_ns; /* asked for last, of switches */
 	bool is_armed;
 	uint32_t timer_periods; /* from one expiration to the next */

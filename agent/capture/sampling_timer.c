@@ -91,6 +91,8 @@ static void set_lead(struct fgt_sampler *sampler,
 		     const struct fgt_running_started *started)
 {
 	sampler->lead_ns = started->last_ns - started->first_ns + AFTER_PERF_NS;
+	if (sampler->delay_ns > sampler->lead_ns)
+		sampler->delay_ns = sampler->lead_ns;
 }
 
 void fgt_sampling_note_delay(struct fgt_sampler *sampler, uint64_t taken_ns)
@@ -104,7 +106,7 @@ void fgt_sampling_note_delay(struct fgt_sampler *sampler, uint64_t taken_ns)
 		sampler->delay_ns -= sampler->delay_ns < DELAY_STEP_NS
 					     ? sampler->delay_ns
 					     : DELAY_STEP_NS;
-	else if (sampler->delay_ns + DELAY_STEP_NS <= AFTER_PERF_NS)
+	else if (sampler->delay_ns + DELAY_STEP_NS <= sampler->lead_ns)
 		sampler->delay_ns += DELAY_STEP_NS;
 }
 

@@ -5,9 +5,9 @@
  *
  * What a thread was doing is evaluated for an instant in the middle of when the
  * interrupts take samples, which lend their stacks: later, a thread that waits
- * for what they delay is idle. The sampler looks a little later still, whatever the thread
- * does by then: its registers were written down when it left its CPU, and its
- * stack is unchanged until it gets another one.
+ * for what they delay is idle. The sampler looks a little later still, whatever
+ * the thread does by then: its registers were written down when it left its
+ * CPU, and its stack is unchanged until it gets another one.
  */
 #include "agent/capture/look/look_parts.h"
 

@@ -97,26 +97,31 @@ void fgt_pressures_note(uint64_t now_ns)
 	pthread_mutex_unlock(&lock);
 }
 
-int fgt_pressures_cut(struct fgt_ring_slice *slice)
+static int cut(struct fgt_ring_slice *slice)
 {
-	struct fgt_slice_pressure kept[KEPT + 1] = { 0 };
+	struct fgt_slice_pressure now, kept[KEPT + 1];
+	bool is_known = read_now(&now);
 	uint64_t last_ns;
 	uint32_t count;
 
-	/* A program that records itself has none, and may fork. */
-	if (!noted)
-		return 0;
 	pthread_mutex_lock(&lock);
 	count = noted < KEPT ? (uint32_t)noted : KEPT;
 	for (uint32_t i = 0; i < count; i++)
 		kept[i] = history[(noted - count + i) % KEPT];
 	last_ns = kept[count - 1].mono_ns;
-	if (last_ns < fgt_slice_end_ns(slice) && read_now(&kept[count])) {
-		/* Another cut of the same time has to have the same. */
-		if (kept[count].mono_ns >= last_ns + LEAST_NS)
-			note(&kept[count]);
-		count += kept[count].mono_ns > last_ns;
+	if (is_known && now.mono_ns > last_ns &&
+	    last_ns < fgt_slice_end_ns(slice)) {
+		kept[count++] = now;
+		/* Another cut of this time has the same then. */
+		if (now.mono_ns >= last_ns + LEAST_NS)
+			note(&now);
 	}
 	pthread_mutex_unlock(&lock);
 	return fgt_pressures_copy(kept, count, slice);
+}
+
+int fgt_pressures_cut(struct fgt_ring_slice *slice)
+{
+	/* A program that records itself has none, and may fork. */
+	return noted ? cut(slice) : 0;
 }
