@@ -46,7 +46,10 @@ fgt_delivery_job_tally(const struct fgt_deliveries *deliveries,
 		tally.sent += is_sent;
 		tally.sent_of_user += is_sent && is_users &&
 				      !address->is_shared;
-		tally.sent_to_destination += is_sent && is_there;
+		tally.sent_to_destination += is_sent && is_there &&
+					     !job->is_kept;
+		tally.encoded_for_destination += is_sent && is_there &&
+						 job->is_kept;
 		tally.bytes_of_user += is_users ? job->bytes : 0;
 	}
 	return tally;

@@ -30,6 +30,7 @@
 #define FGT_DELIVERIES_AT_WORK		       8
 #define FGT_DELIVERIES_AT_WORK_PER_USER	       4
 #define FGT_DELIVERIES_AT_WORK_PER_DESTINATION 2
+#define FGT_DELIVERIES_ENCODED_PER_DESTINATION 4 /* for the keeper, not sent */
 
 /* Bytes in memory behind descriptors, cut or handed in: they cannot be written
  * to disk. */
@@ -46,6 +47,7 @@ struct fgt_delivery_tally {
 	size_t all, of_user, to_destination;
 	size_t to_shared; /* of all users, if it is shared */
 	size_t sent, sent_of_user, sent_to_destination;
+	size_t encoded_for_destination; /* in sent, too */
 	uint64_t bytes, bytes_of_user;
 };
 

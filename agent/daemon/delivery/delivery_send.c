@@ -388,8 +388,8 @@ static int start_child(struct fgt_delivery_job *job)
 	return 0;
 }
 
-/* A slow server, or a process that does not end, holds up only its own user and
- * destination. */
+/* A slow server holds up only its own user and destination, and not what is only
+ * encoded; a process that does not end, its user. */
 static bool is_its_turn(const struct fgt_delivery_job *job)
 {
 	const struct fgt_deliveries *deliveries = job->deliveries;
@@ -401,7 +401,9 @@ static bool is_its_turn(const struct fgt_delivery_job *job)
 		return false;
 	/* Only encoded: it is not safe before it is in the spool. */
 	if (job->is_kept)
-		return tally.sent < FGT_DELIVERIES_AT_WORK;
+		return tally.sent < FGT_DELIVERIES_AT_WORK &&
+		       tally.encoded_for_destination <
+			       FGT_DELIVERIES_ENCODED_PER_DESTINATION;
 	if (entry && !entry->is_proven && tally.sent_to_destination > 0)
 		return false;
 	return fgt_delivery_tally_may_send(&tally);
