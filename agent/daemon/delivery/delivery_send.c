@@ -73,13 +73,37 @@ static bool has_died_first(const struct fgt_delivery_job *job,
 	return result->error == -EPIPE && !job->has_died && !job->settled;
 }
 
-/* It was not encoded, or its process has died again. -EBUSY: limited. */
-static bool is_failure_of_agent(const struct fgt_delivery_job *job,
-				const struct fgt_delivery_result *result)
+/* It was not encoded, or its process has died again or took too long. -EBUSY:
+ * limited. */
+static bool is_without_answer(const struct fgt_delivery_job *job,
+			      const struct fgt_delivery_result *result)
 {
 	return result->error < 0 && result->error != -EAGAIN &&
 	       result->error != -EBUSY && !result->status && !job->settled &&
 	       !has_died_first(job, result);
+}
+
+static enum fgt_discard_reason
+reason_of_failure(const struct fgt_delivery_job *job,
+		  const struct fgt_delivery_result *result)
+{
+	if (result->error == -ENODATA)
+		return FGT_DISCARD_NO_DATA;
+	/* It took too long: encoding alone does not wait for a server. */
+	return result->error == -ETIMEDOUT && !job->is_kept
+		       ? FGT_DISCARD_NETWORK
+		       : FGT_DISCARD_INTERNAL;
+}
+
+/* A transaction that has arrived is not lost with what follows it. */
+static uint32_t lost_category(const struct fgt_delivery_job *job,
+			      const struct fgt_delivery_result *result)
+{
+	bool has_arrived = !job->is_kept && result->payloads > 0;
+
+	return has_arrived && result->category == FGT_CATEGORY_TRANSACTION
+		       ? FGT_CATEGORY_CHUNK
+		       : result->category;
 }
 
 /* What a client reports itself; Sentry counts 429 without it. A redirection, and
@@ -93,13 +117,10 @@ static void count_discards(struct fgt_delivery_job *job,
 	if (result->error < 0 && result->error != -EAGAIN && result->status &&
 	    result->status != 429 && !(job->settled && result->is_refused))
 		fgt_delivery_job_discard(job, FGT_DISCARD_SEND,
-					 result->category);
-	if (is_failure_of_agent(job, result))
-		fgt_delivery_job_discard(job,
-					 result->error == -ENODATA
-						 ? FGT_DISCARD_NO_DATA
-						 : FGT_DISCARD_INTERNAL,
-					 FGT_CATEGORY_TRANSACTION);
+					 lost_category(job, result));
+	if (is_without_answer(job, result))
+		fgt_delivery_job_discard(job, reason_of_failure(job, result),
+					 lost_category(job, result));
 	if (is_profile_unsent(job, result))
 		fgt_delivery_job_discard(job, FGT_DISCARD_LIMITED,
 					 FGT_CATEGORY_CHUNK);
