@@ -338,6 +338,20 @@ void fgt_deliveries_discard(struct fgt_deliveries *deliveries, const char *name,
 				    category);
 }
 
+void fgt_deliveries_discard_kept(struct fgt_deliveries *deliveries,
+				 const struct fgt_delivery_kept *kept,
+				 enum fgt_discard_reason reason)
+{
+	bool is_v1 = deliveries->is_sentry_v1 && !kept->is_chunk;
+
+	if (!kept->is_chunk)
+		fgt_deliveries_discard(deliveries, kept->configured, reason,
+				       FGT_CATEGORY_TRANSACTION);
+	fgt_deliveries_discard(deliveries, kept->configured, reason,
+			       is_v1 ? FGT_CATEGORY_PROFILE
+				     : FGT_CATEGORY_CHUNK);
+}
+
 /* Deliveries that wait for another try, or for more than a second, are tried
  * now; the others become due by themselves. */
 void fgt_deliveries_leave(struct fgt_deliveries *deliveries)

@@ -159,6 +159,11 @@ void fgt_deliveries_discard(struct fgt_deliveries *deliveries, const char *name,
 			    enum fgt_discard_reason reason,
 			    enum fgt_sentry_category category);
 
+/* The same for all of what was handed to the keeper. */
+void fgt_deliveries_discard_kept(struct fgt_deliveries *deliveries,
+				 const struct fgt_delivery_kept *kept,
+				 enum fgt_discard_reason reason);
+
 struct fgt_deliveries_counters {
 	uint64_t delivered, failed; /* failed: given up */
 	uint64_t refused; /* full */

@@ -23,28 +23,23 @@ static void forget_kept(struct fgt_spool_task *task)
 	fgt_spool_task_free(task);
 }
 
-/* As if they had left the full spool. */
-static void report_lost(const struct fgt_spool_task *task)
+/* Reported as if it had left the full spool. */
+static void count_lost(struct fgt_spooler *spooler,
+		       const struct fgt_delivery_kept *kept,
+		       const struct fgt_why *why)
 {
-	struct fgt_deliveries *deliveries = task->spooler->deliveries;
-
-	if (!task->kept.is_chunk)
-		fgt_deliveries_discard(deliveries, task->kept.configured,
-				       FGT_DISCARD_CACHE,
-				       FGT_CATEGORY_TRANSACTION);
-	fgt_deliveries_discard(deliveries, task->kept.configured,
-			       FGT_DISCARD_CACHE, FGT_CATEGORY_CHUNK);
+	fgt_log(FGT_LOG_WARNING, "undelivered", "pid %d, '%s' to %s: %s",
+		kept->pid, kept->name, kept->configured, why->text);
+	fgt_spooler_note_error(spooler, why);
+	spooler->failed++;
+	spooler->unwritten++;
+	fgt_deliveries_discard_kept(spooler->deliveries, kept,
+				    FGT_DISCARD_CACHE);
 }
 
 static void give_up(struct fgt_spool_task *task, const struct fgt_why *why)
 {
-	fgt_log(FGT_LOG_WARNING, "undelivered", "pid %d, '%s' to %s: %s",
-		task->kept.pid, task->kept.name, task->kept.configured,
-		why->text);
-	fgt_spooler_note_error(task->spooler, why);
-	task->spooler->failed++;
-	task->spooler->unwritten++;
-	report_lost(task);
+	count_lost(task->spooler, &task->kept, why);
 	forget_kept(task);
 }
 
@@ -88,13 +83,13 @@ void fgt_spooler_keep(void *context, const struct fgt_delivery_kept *kept)
 	static const struct fgt_why too_much = {
 		"too much waits for the spool's disk: check it"
 	};
+	static const struct fgt_why no_memory = { FGT_NO_MEMORY };
 	struct fgt_spooler *spooler = context;
 	struct fgt_spool_task *task =
 		fgt_spool_task_new(spooler, FGT_SPOOL_WORK_ADD);
 
 	if (!task) {
-		fgt_log(FGT_LOG_WARNING, "undelivered", "pid %d, '%s': %s",
-			kept->pid, kept->name, FGT_NO_MEMORY);
+		count_lost(spooler, kept, &no_memory);
 		fgt_fd_close(kept->fd);
 		return;
 	}
