@@ -295,6 +295,9 @@ static void count_unsent(struct fgt_embed_server *server,
 	enum fgt_discard_reason reason =
 		outcome->status == 429 ? FGT_DISCARD_LIMITED : FGT_DISCARD_SEND;
 
+	/* No spool has what the server does not let in. */
+	if (error < 0 && outcome->is_refused)
+		server->discards.counts[reason][outcome->category]++;
 	if (error < 0 && error != -EAGAIN && outcome->status &&
 	    outcome->category == FGT_CATEGORY_TRANSACTION)
 		server->discards.counts[reason][FGT_CATEGORY_CHUNK]++;
