@@ -176,12 +176,12 @@ def one_that_is_down_delays_no_other(checks, bench):
         transaction(program)
     checks.ok("a server that hangs does not delay another", until(
         lambda: len(up.requests) == 5, 15), daemon.log_text()[-600:])
-    waiting = {row["name"]: row["spooled"]
-               for row in daemon.status()["destinations"]}
+    status = daemon.status()  # before the request that hangs has failed
+    waiting = {row["name"]: row["spooled"] for row in status["destinations"]}
     checks.ok("what it does not take is in the spool, before it has failed",
               until(lambda: len(entries_of(bench, "two")) == 5, 10) and
               waiting["down"] > 0 and
-              daemon.status()["deliveries_retried"] == 0,
+              status["deliveries_retried"] == 0,
               (waiting, entries_of(bench, "two"), daemon.log_text()[-600:]))
     seconds = daemon.end()
     checks.ok("SIGTERM: the agent leaves within 5 s, the spool stays",
