@@ -98,6 +98,18 @@ void fgt_delivery_job_discard(struct fgt_delivery_job *job,
 			      enum fgt_discard_reason reason,
 			      uint32_t category);
 
+/* What a client reports itself of a result; Sentry counts 429 without it. A
+ * redirection, and a page of something that is not Sentry, are errors, too. */
+void fgt_delivery_job_count_discards(struct fgt_delivery_job *job,
+				     const struct fgt_delivery_result *result);
+
+/* The report that it was to bring: they are in the next one. */
+void fgt_delivery_job_put_back_discards(struct fgt_delivery_job *job);
+
+/* Its process has died, for the first time: it is tried once more. */
+bool fgt_delivery_job_has_died_first(const struct fgt_delivery_job *job,
+				     const struct fgt_delivery_result *result);
+
 /* Its timer expires then. */
 void fgt_delivery_job_wait(struct fgt_delivery_job *job, uint64_t due_ns);
 
