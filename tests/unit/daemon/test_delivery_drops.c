@@ -15,6 +15,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -262,6 +263,75 @@ static void cut_without_room_is_a_full_queue(void **state)
 	assert_int_equal(delivery_counters().waiting, 1);
 }
 
+/* Queued; not started before the test does it. */
+static struct fgt_delivery_job *queue_file(void)
+{
+	struct fgt_delivery_order order = order_of_file();
+	struct fgt_delivery_job *job, *last = NULL;
+
+	order.not_before_ns = UINT64_MAX;
+	assert_int_equal(route(&order), 0);
+	TAILQ_FOREACH(job, &delivery_world.deliveries->all, link)
+		last = job;
+	return last;
+}
+
+static void start(struct fgt_delivery_job *job)
+{
+	fgt_loop_disarm(delivery_world.loop, &job->timer);
+	job->state = FGT_JOB_READY;
+	fgt_deliveries_start_ready(delivery_world.deliveries);
+}
+
+static void report_outlives_a_process_that_does_not_start(void **state)
+{
+	struct fgt_delivery_job *job = queue_file();
+	struct rlimit files, none;
+
+	(void)state;
+	fgt_deliveries_discard(delivery_world.deliveries, "lab",
+			       FGT_DISCARD_INTERNAL, FGT_CATEGORY_TRANSACTION);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);
+	none = files;
+	none.rlim_cur = 3;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	start(job);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &files), 0);
+	assert_int_equal(delivery_counters().failed, 1);
+	assert_discards(FGT_DISCARD_INTERNAL, 2, 1);
+}
+
+static void what_takes_too_long_is_a_network_error(void **state)
+{
+	struct fgt_delivery_job *job = queue_file();
+
+	(void)state;
+	start(job);
+	assert_int_equal(job->state, FGT_JOB_SENDS);
+	fgt_delivery_job_overrun(job);
+	assert_discards(FGT_DISCARD_NETWORK, 1, 1);
+}
+
+static void what_is_encoded_does_not_count_as_sent(void **state)
+{
+	struct fgt_delivery_job *jobs[3];
+	struct fgt_delivery_tally tally;
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		jobs[i] = queue_file();
+		jobs[i]->state = FGT_JOB_SENDS;
+		jobs[i]->is_kept = i > 0;
+	}
+	tally = fgt_delivery_job_tally(delivery_world.deliveries,
+				       &jobs[0]->address);
+	for (int i = 0; i < 3; i++)
+		jobs[i]->state = FGT_JOB_WAITS;
+	assert_int_equal(tally.sent, 3);
+	assert_int_equal(tally.sent_to_destination, 1);
+	assert_int_equal(tally.encoded_for_destination, 2);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -272,6 +342,9 @@ int main(void)
 		TEST(what_its_user_may_not_see_is_internal),
 		TEST(what_cannot_be_encoded_is_internal),
 		TEST(cut_without_room_is_a_full_queue),
+		TEST(report_outlives_a_process_that_does_not_start),
+		TEST(what_takes_too_long_is_a_network_error),
+		TEST(what_is_encoded_does_not_count_as_sent),
 	};
 
 	fgt_log_set_fd(open("/dev/null", O_WRONLY | O_CLOEXEC));
