@@ -183,7 +183,7 @@ int fgt_start(const struct fgt_options *options);
  * Stops recording. Waits at most timeout_ms for slices that are being cut, and
  * one second for kept transactions that are not delivered yet. The rest counts
  * as undelivered, and is logged. Does nothing if the program does not record,
- * or if $FGTRACE_OUTPUT started the recording, which then ends at exit. Slices
+ * or if $FGTRACE_OUT started the recording, which then ends at exit. Slices
  * stay usable.
  *
  * MT-Safe | AS-Unsafe

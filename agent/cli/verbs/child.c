@@ -23,8 +23,8 @@ static void become(char **command, int go_fd, int done_fd)
 	char byte;
 	int error;
 
-	/* It is the recorder's, and a program with the library would write its
-	 * own recording there. There is one thread. */
+	/* It is the recorder's: an fgtrace-agent that the command runs would
+	 * write there, too. There is one thread. */
 	unsetenv("FGTRACE_OUTPUT");
 	if (fgt_fd_read(go_fd, &byte, 1) != 1)
 		_exit(STATUS_NOT_STARTED);

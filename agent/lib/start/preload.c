@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Programs that do not use the library: LD_PRELOAD=libfgtrace.so with
- * FGTRACE_OUTPUT=FILE records from the start of main(), and writes the last
+ * FGTRACE_OUT=FILE records from the start of main(), and writes the last
  * seconds to FILE at exit, or at SIGUSR2 if the program has no handler for it.
- * FGTRACE_OUT is its former name.
  * Runs before and after main(), in a signal handler (which sets a flag), and in
  * the worker. Prints errors to standard error, because the program has no log.
  */
@@ -24,7 +23,7 @@
 #include "upload/format/format_list.h"
 
 #define FIRST_NS 100000000u /* no slice before this age of the program */
-#define OWNER	 "FGTRACE_PID" /* the process that writes the file */
+#define OWNER	 "FGTRACE_PID" /* the process that writes FGTRACE_OUT */
 
 static struct {
 	/* Set before main(), then constant. */
@@ -173,7 +172,7 @@ static bool choose_format(void)
 	if (kind == FGT_KIND_COUNT) {
 		print_error(
 			preload.path,
-			"FGTRACE_OUTPUT must end in one of" FGT_FORMAT_ENDINGS);
+			"FGTRACE_OUT must end in one of" FGT_FORMAT_ENDINGS);
 		return false;
 	}
 	preload.format = (enum fgt_format)kind;
@@ -208,8 +207,8 @@ static void check_folder(void)
 	if (access(len ? folder : "/", W_OK | X_OK) == 0)
 		return;
 	snprintf(why, sizeof(why),
-		 "%s; FGTRACE_OUTPUT cannot be written there: %s",
-		 strerror(errno), remedy_for_folder(errno));
+		 "%s; FGTRACE_OUT cannot be written there: %s", strerror(errno),
+		 remedy_for_folder(errno));
 	print_error(folder, why);
 }
 
@@ -259,8 +258,7 @@ static void print_reason(void *context, const char *line)
 
 __attribute__((constructor)) static void begin(void)
 {
-	const char *former = getenv("FGTRACE_OUT");
-	const char *out = former ? former : getenv("FGTRACE_OUTPUT");
+	const char *out = getenv("FGTRACE_OUT");
 	struct fgt_options options = { .size = sizeof(options),
 				       .mode = FGT_EMBEDDED,
 				       .log = print_reason };

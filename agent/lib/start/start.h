@@ -32,7 +32,7 @@ void fgt_library_round_ended(bool is_idle, uint64_t wanted);
 #define FGT_PARTS 6
 extern const struct fgt_part *const fgt_parts[FGT_PARTS];
 
-/* $FGTRACE_OUTPUT started the recording, which then ends at exit. */
+/* $FGTRACE_OUT started the recording, which then ends at exit. */
 bool fgt_preload_holds(void);
 /* Writes that recording, and stops it. */
 void fgt_preload_end(void);

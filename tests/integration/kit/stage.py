@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that record themselves: LD_PRELOAD=libfgtrace.so FGTRACE_OUTPUT=FILE."""
+"""Programs that record themselves: LD_PRELOAD=libfgtrace.so FGTRACE_OUT=FILE."""
 import os
 import shutil
 import subprocess
@@ -36,7 +36,7 @@ class Stage:
         return os.path.join(self.out, name)
 
     def environment(self, out, hz=0):
-        changed = {"FGTRACE_OUTPUT": out,
+        changed = {"FGTRACE_OUT": out,
                    "LD_PRELOAD": f"{self.library}/libfgtrace.so.0"}
         if hz:
             changed["FGTRACE_HZ"] = str(hz)
