@@ -29,6 +29,7 @@ struct comparison {
 	/* [run_count] of each side: does the filter take it? */
 	bool *marks[FGT_DIFF_SIDES];
 	uint32_t marked; /* on both sides */
+	bool has_processes; /* a side has several */
 };
 
 static int intern(struct fgt_diff *diff, const char *text, uint32_t *ret_id)
@@ -46,15 +47,18 @@ static int intern_callers(struct fgt_diff *diff,
 	return intern(diff, words.text, ret_id);
 }
 
-static int read_row(struct fgt_diff *diff, const struct fgt_ring_slice *slice,
+static int read_row(const struct comparison *comparison,
+		    const struct fgt_ring_slice *slice,
 		    const struct fgt_run *run, struct fgt_diff_row *ret_row)
 {
+	struct fgt_diff *diff = comparison->diff;
 	struct fgt_place place = fgt_place_of(slice, run->stack);
 	char pattern[FGT_GROUP_NAME_MAX];
 	int r;
 
 	*ret_row = (struct fgt_diff_row){ .threads = 0 };
-	fgt_group_of_thread(slice, run->thread, pattern);
+	fgt_group_of_thread(slice, run->thread, comparison->has_processes,
+			    pattern);
 	r = intern(diff, pattern, &ret_row->threads);
 	if (r == 0)
 		r = intern(diff, fgt_slice_string(slice, place.function),
@@ -84,7 +88,7 @@ static int find_row(struct comparison *comparison,
 {
 	struct fgt_diff *diff = comparison->diff;
 	struct fgt_diff_row row;
-	int r = read_row(diff, slice, run, &row);
+	int r = read_row(comparison, slice, run, &row);
 
 	if (r == 0)
 		r = fgt_id_map_add(&comparison->rows, key_of(&row), ret_row);
@@ -113,7 +117,7 @@ static int row_of(struct comparison *comparison,
 		if (r == 0)
 			r = find_row(comparison, slice, run,
 				     &comparison->known_rows[id]);
-		if (r == 0)
+		if (r == 0 && comparison->has_processes)
 			r = fgt_group_add_pid(
 				slice, run->thread, comparison->known_rows[id],
 				&comparison->pids,
@@ -243,7 +247,11 @@ int fgt_diff_new(struct fgt_ring_slice *before, struct fgt_ring_slice *after,
 {
 	FGT_AUTO(fgt_diff_free)
 	struct fgt_diff *diff = calloc(1, sizeof(*diff));
-	struct comparison comparison = { .diff = diff };
+	struct comparison comparison = {
+		.diff = diff,
+		.has_processes = before->process_count > 1 ||
+				 after->process_count > 1,
+	};
 	int r = diff ? fgt_strings_init(&diff->strings) : -ENOMEM;
 
 	if (r == 0)

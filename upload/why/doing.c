@@ -311,7 +311,8 @@ static int number_groups(struct fgt_doings *doings,
 	for (uint32_t i = 0; i < slice->thread_count && r == 0; i++) {
 		char pattern[FGT_GROUP_NAME_MAX];
 
-		fgt_group_of_thread(slice, i, pattern);
+		fgt_group_of_thread(slice, i, slice->process_count > 1,
+				    pattern);
 		r = fgt_id_map_add(&map,
 				   fgt_hash_bytes(pattern, strlen(pattern)),
 				   &doings->thread_groups[i]);

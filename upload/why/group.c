@@ -4,7 +4,6 @@
  */
 #include "upload/why/group.h"
 
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -33,7 +32,7 @@ const char *fgt_group_pattern(const char *name,
 }
 
 const char *fgt_group_of_thread(const struct fgt_ring_slice *slice,
-				uint32_t thread,
+				uint32_t thread, bool has_processes,
 				char ret_pattern[FGT_GROUP_NAME_MAX])
 {
 	const struct fgt_slice_thread *at = &slice->threads[thread];
@@ -43,7 +42,7 @@ const char *fgt_group_of_thread(const struct fgt_ring_slice *slice,
 
 	fgt_group_pattern(fgt_slice_string(slice, at->name), ret_pattern);
 	len = strlen(ret_pattern);
-	if (slice->process_count > 1 && at->tid != process.pid)
+	if (has_processes && at->tid != process.pid)
 		snprintf(ret_pattern + len, FGT_GROUP_NAME_MAX - len, " of %s",
 			 process.name);
 	return ret_pattern;
@@ -57,8 +56,6 @@ int fgt_group_add_pid(const struct fgt_ring_slice *slice, uint32_t thread,
 	uint32_t known = seen->count, id;
 	int r;
 
-	if (slice->process_count < 2)
-		return 0;
 	r = fgt_id_map_add(seen, (uint64_t)row << 32 | (uint32_t)pid, &id);
 	if (r < 0 || seen->count == known)
 		return r;

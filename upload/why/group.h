@@ -8,6 +8,7 @@
 #ifndef FGT_UPLOAD_WHY_GROUP_H
 #define FGT_UPLOAD_WHY_GROUP_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "ringbuf/base/id_map.h"
@@ -24,10 +25,10 @@
 const char *fgt_group_pattern(const char *name,
 			      char ret_pattern[FGT_GROUP_NAME_MAX]);
 
-/* The same of a thread; "worker-* of nginx" where its slice has several
- * processes, and the thread is not the first one of its process. */
+/* The same of a thread; "worker-* of nginx" if has_processes, several, and the
+ * thread is not the first one of its process. */
 const char *fgt_group_of_thread(const struct fgt_ring_slice *slice,
-				uint32_t thread,
+				uint32_t thread, bool has_processes,
 				char ret_pattern[FGT_GROUP_NAME_MAX]);
 
 #define FGT_GROUP_PIDS 8u
@@ -39,7 +40,7 @@ struct fgt_group_pids {
 };
 
 /* Adds the process of a thread to those of a row, once. seen: of all rows.
- * Nothing where the slice has one process. -ENOMEM. */
+ * -ENOMEM. */
 int fgt_group_add_pid(const struct fgt_ring_slice *slice, uint32_t thread,
 		      uint32_t row, struct fgt_id_map *seen,
 		      struct fgt_group_pids *pids);

@@ -110,8 +110,9 @@ static int count_run(struct wait_tally *tally, uint32_t thread, uint32_t number)
 	if (tally->last_threads[row] != thread + 1)
 		waits->rows[row].threads++;
 	tally->last_threads[row] = thread + 1;
-	r = fgt_group_add_pid(waits->slice, thread, row, &tally->pids,
-			      &waits->rows[row].pids);
+	if (waits->slice->process_count > 1)
+		r = fgt_group_add_pid(waits->slice, thread, row, &tally->pids,
+				      &waits->rows[row].pids);
 	if (r < 0)
 		return r;
 	return run->wait ? count_reason(tally, row, run->wait, samples) : 0;
@@ -193,7 +194,9 @@ void fgt_summary_waits_threads(const struct fgt_summary_waits *waits,
 				      slice, slice->threads[row->thread].name));
 	else
 		fgt_words_add(ret_words, "%s",
-			      fgt_group_of_thread(slice, row->thread, pattern));
+			      fgt_group_of_thread(slice, row->thread,
+						  slice->process_count > 1,
+						  pattern));
 	if (row->threads > 1)
 		fgt_words_add(ret_words, " (%u%s", row->threads,
 			      row->pids.count ? ": " : ")");

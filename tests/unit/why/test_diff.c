@@ -106,7 +106,8 @@ static void a_filter_takes_what_one_side_has(void **state)
 	assert_true(fabs(diff->threads[FGT_DIFF_AFTER] - 0.1) < 1e-9);
 }
 
-/* Workers of two programs are two rows, each with its process. */
+/* Workers of two programs are two rows, each with its process; those of one
+ * are the same row in a slice that has no other. */
 static void rows_name_their_processes(void **state)
 {
 	FGT_AUTO(fgt_ring_slice_free)
@@ -122,20 +123,19 @@ static void rows_name_their_processes(void **state)
 	strcpy(two->process.name, "tool");
 	assert_int_equal(fgt_slice_merge(slices, 2, &both), 0);
 	assert_int_equal(fgt_diff_new(one, both, NULL, &all, &diff), 0);
-	assert_int_equal(diff->count, 2 * 3);
+	assert_int_equal(diff->count, 2 * 2);
 	for (uint32_t i = 0; i < diff->count; i++) {
 		const struct fgt_diff_row *row = &diff->rows[i];
 		const char *threads =
 			fgt_strings_get(&diff->strings, row->threads);
 
-		if (!row->pids.count) {
-			assert_string_equal(threads, "worker-*");
-			continue;
-		}
+		bool is_new = row->pids.first[0] == 5000;
+
 		assert_int_equal(row->pids.count, 1);
-		assert_string_equal(threads, row->pids.first[0] == 5000
-						     ? "worker-* of tool"
-						     : "worker-* of app");
+		assert_string_equal(threads, is_new ? "worker-* of tool"
+						    : "worker-* of app");
+		assert_int_equal(row->samples[FGT_DIFF_BEFORE] == 0, is_new);
+		assert_int_not_equal(row->samples[FGT_DIFF_AFTER], 0);
 	}
 }
 
