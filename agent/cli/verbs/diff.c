@@ -352,8 +352,12 @@ static int answer(const struct fgt_arguments *arguments, struct pair *pair,
 	int r = fgt_diff_new(pair->before, pair->after, pair->instances,
 			     &filter, &diff);
 
-	if (r == -ENODATA)
+	if (r == -ENODATA && fgt_filter_is_any(&filter))
 		return fgt_filter_explain(&filter, pair->after, why);
+	if (r == -ENODATA)
+		return fgt_why_set(why, r,
+				   "nothing to compare: neither side has a "
+				   "sample; take longer ones");
 	if (r < 0)
 		return fgt_why_set(why, r, FGT_NO_MEMORY);
 	r = fgt_json_to_open(arguments, &json, why);

@@ -116,14 +116,17 @@ static int find_span(const struct fgt_ring_slice *slice,
 	return r;
 }
 
-static int explain_error(int r, const struct fgt_ring_slice *slice,
-			 const struct question *question, struct fgt_why *why)
+static int explain_error(int r, const struct question *question,
+			 struct fgt_why *why)
 {
 	switch (r) {
 	case -ESRCH:
 		if (fgt_filter_is_any(&question->candidates))
-			return fgt_filter_explain(&question->candidates, slice,
-						  why);
+			return fgt_why_set(why, -ENODATA,
+					   "no data in range: no sample in it "
+					   "passes the filter; take a longer "
+					   "one, or see with slice --top 1 "
+					   "what is in it");
 		return fgt_why_set(why, -ENODATA,
 				   "no data in range: there is no thread %d in "
 				   "it; slice --top 1 shows those that are",
@@ -160,7 +163,7 @@ static int print(const struct fgt_ring_slice *slice,
 			    question->tid, &question->candidates, &explanation);
 
 	if (r < 0)
-		return explain_error(r, slice, question, why);
+		return explain_error(r, question, why);
 	range = &explanation->windows->windows[0];
 	write_instant(slice, question, slice->tick_ns[range->first], from);
 	write_instant(slice, question, slice->tick_ns[range->end - 1], to);
