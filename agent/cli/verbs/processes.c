@@ -39,6 +39,12 @@ static int visit(void *context, const struct fgt_process_info *info,
 	return r;
 }
 
+static void put(struct fgt_processes *processes, const struct fgt_listed *item)
+{
+	processes->pids[processes->count] = item->pid;
+	processes->start_times[processes->count++] = item->start_time;
+}
+
 static int take(const struct process_list *list,
 		struct fgt_processes *processes, struct fgt_why *why)
 {
@@ -51,7 +57,7 @@ static int take(const struct process_list *list,
 					   "more than %u processes; choose one "
 					   "with -p PID",
 					   FGT_PROCESSES_MAX);
-		processes->pids[processes->count++] = list->items[i].pid;
+		put(processes, &list->items[i]);
 	}
 	return 0;
 }
@@ -86,10 +92,30 @@ int fgt_processes_named(const char *name, struct fgt_processes *ret_processes,
 	return r;
 }
 
-static bool has(const struct fgt_processes *processes, int32_t pid)
+/* Which of them are in the list: a number may have become another process's. */
+static void find_alive(const struct process_list *list,
+		       struct fgt_processes *processes, bool *ret_alive)
+{
+	for (uint32_t i = 0; i < processes->count; i++) {
+		uint64_t *start_time = &processes->start_times[i];
+
+		for (uint32_t j = 0; j < list->count; j++) {
+			const struct fgt_listed *item = &list->items[j];
+
+			if (item->pid != processes->pids[i])
+				continue;
+			if (!*start_time)
+				*start_time = item->start_time;
+			ret_alive[i] = *start_time == item->start_time;
+		}
+	}
+}
+
+static bool has(const struct fgt_processes *processes, const bool *alive,
+		int32_t pid)
 {
 	for (uint32_t i = 0; i < processes->count; i++)
-		if (processes->pids[i] == pid)
+		if (processes->pids[i] == pid && alive[i])
 			return true;
 	return false;
 }
@@ -99,8 +125,9 @@ int fgt_processes_add_below(struct fgt_processes *processes,
 {
 	struct process_list list = { .name = NULL };
 	int missing = 0, r = read_list(&list, why);
-	bool has_grown = r == 0;
+	bool has_grown = r == 0, alive[FGT_PROCESSES_MAX] = { false };
 
+	find_alive(&list, processes, alive);
 	/* The list is by age: a second look is for clocks of equal ticks. */
 	while (has_grown) {
 		has_grown = false;
@@ -108,14 +135,16 @@ int fgt_processes_add_below(struct fgt_processes *processes,
 		for (uint32_t i = 0; i < list.count; i++) {
 			const struct fgt_listed *item = &list.items[i];
 
-			if (!has(processes, item->parent_pid) ||
-			    has(processes, item->pid) || item->pid == getpid())
+			if (!has(processes, alive, item->parent_pid) ||
+			    has(processes, alive, item->pid) ||
+			    item->pid == getpid())
 				continue;
 			if (processes->count == FGT_PROCESSES_MAX) {
 				missing++;
 				continue;
 			}
-			processes->pids[processes->count++] = item->pid;
+			alive[processes->count] = true;
+			put(processes, item);
 			has_grown = true;
 		}
 	}

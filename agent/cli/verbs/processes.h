@@ -15,8 +15,10 @@
 #define FGT_PROCESSES_MAX 256u /* targets of one sampler */
 
 struct fgt_processes {
-	int32_t pids
-		[FGT_PROCESSES_MAX]; /* the oldest, or the one named, first */
+	/* The oldest, or the one named, first. */
+	int32_t pids[FGT_PROCESSES_MAX];
+	/* Of each, as its number may be used again; 0: not known yet. */
+	uint64_t start_times[FGT_PROCESSES_MAX];
 	uint32_t count;
 };
 

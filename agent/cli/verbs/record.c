@@ -120,7 +120,8 @@ static int choose_processes(const struct fgt_arguments *arguments,
 				? "a process and a command exclude each other"
 				: "neither a process nor a command given");
 	/* That of a command is known later. */
-	*ret_processes = (struct fgt_processes){ { (int32_t)pid }, 1 };
+	*ret_processes =
+		(struct fgt_processes){ .pids = { (int32_t)pid }, .count = 1 };
 	if (name)
 		r = fgt_processes_named(name, ret_processes, why);
 	if (r == 0 && with_children && !arguments->command)

@@ -100,7 +100,8 @@ static int record(const struct stacks_question *question,
 		.hz = HZ,
 		.switches = FGT_SWITCHES_BUILT_IN,
 	};
-	const struct fgt_processes alone = { { question->pid }, 1 };
+	const struct fgt_processes alone = { .pids = { question->pid },
+					     .count = 1 };
 	uint64_t from_ns = question->now.mono_ns;
 	int r = fgt_config_load(NULL, &config, why);
 
