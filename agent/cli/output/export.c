@@ -102,14 +102,15 @@ static int plan_tables(const struct fgt_arguments *arguments,
 		       struct fgt_export *plan, struct fgt_why *why)
 {
 	bool is_whole = plan->form == FGT_FORM_MARKDOWN &&
-			!fgt_options_has(arguments, "threads");
+			!fgt_options_has(arguments, "threads") &&
+			!fgt_options_has(arguments, "top");
 	int64_t top = 0, threads = 0, missing;
 	int r = fgt_options_get_number(arguments, "top", 0, TOP_MAX,
 				       is_whole ? TOP_DEFAULT : 0, &top, why);
 
 	if (top == 0 && fgt_options_has(arguments, "top"))
 		top = TOP_MAX;
-	missing = top < THREADS_DEFAULT ? top : THREADS_DEFAULT;
+	missing = top < THREADS_DEFAULT && !is_whole ? top : THREADS_DEFAULT;
 	if (r == 0)
 		r = fgt_options_get_number(arguments, "threads", 0, THREADS_MAX,
 					   missing, &threads, why);
@@ -459,9 +460,8 @@ static enum fgt_exit run_each(const struct fgt_export *plan,
 		FGT_AUTO(fgt_ring_slice_free)
 		struct fgt_ring_slice *part = NULL;
 		enum fgt_exit done;
-		int r = fgt_slice_of_process(slice, i, &part);
 
-		if (r < 0)
+		if (fgt_slice_of_process(slice, i, &part) < 0)
 			return fgt_complain(plan->verb, FGT_EXIT_FAILURE,
 					    FGT_NO_MEMORY);
 		if (plan->choice.path) {
