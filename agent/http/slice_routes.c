@@ -330,6 +330,10 @@ void fgt_web_answer_live(const struct fgt_web_call *call,
 				"base64");
 	if (r == 0 && text)
 		r = fgt_tail_form_from_name(text, &form, &why);
+	if (r == 0 && wish.filter.is_busy)
+		r = fgt_why_set(&why, -EINVAL,
+				"a stream has no idle threads: what stays as "
+				"it is writes nothing; leave out no_idle");
 	if (r == 0)
 		r = fgt_tail_new(form, &wish.filter, &tail, &why);
 	wish.cut.client_fd = call->client_fd;

@@ -276,7 +276,7 @@ def events_as_they_happen(checks, bench):
         events[:3] or streamed)
     answer = site.get("/api/v1/live?no_idle=1")
     checks.ok("a stream without idle threads is refused, and why",
-              answer.status == 400 and "leave out no-idle" in answer.text,
+              answer.status == 400 and "leave out no_idle" in answer.text,
               answer)
     streams = []
     for _ in range(9):
