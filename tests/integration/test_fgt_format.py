@@ -97,11 +97,11 @@ def test_broken_copy(bench, data):
     """A copy of a real file with one bit changed, or that was broken off, is
     refused, and the error has the cause and the remedy."""
     ok("a file ends with its checksum", data[:-4].endswith(FGT_END))
-    passed = []
+    whole, passed = convert(bench, data), []
     for bit in range(0, 8 * len(data), 8 * len(data) // 149):
         damaged = bytearray(data)
         damaged[bit // 8] ^= 1 << bit % 8
-        if convert(bench, bytes(damaged)) not in (None, convert(bench, data)):
+        if convert(bench, bytes(damaged)) not in (None, whole):
             passed.append(bit)
     ok("no changed bit changes what is shown", not passed, passed)
     path = bench.path("broken.fgt")

@@ -86,17 +86,18 @@ def test_output_in_environment(bench):
 def test_later_children(bench):
     """--children, of a process and of a command, also has those that start
     later; those that are too brief are counted."""
-    script = "sleep 0.2; sleep 2.6 & /bin/true; /bin/true; wait"
-    shell = bench.start(["sh", "-c", "sleep 0.5; " + script])
+    late = shutil.copy2("/bin/sleep", bench.path("late-sleep"))
+    script = f"sleep 1.5; {late} 2 & /bin/true; /bin/true; wait"
+    shell = bench.start(["sh", "-c", "sleep 0.2; " + script])
     for name, flags in (("-p PID", ["-p", str(shell.pid)]),
                         ("-- CMD", ["--", "sh", "-c", script])):
         path = bench.path("later.folded")
-        result = bench.run("record", "-d", "2.9", "--children", "-o", path,
+        result = bench.run("record", "-d", "3.4", "--children", "-o", path,
                            *flags)
         with open(path) as file:
             names = set(re.findall(r"^([^;]*) \(\d+\);", file.read(), re.M))
         ok(f"record --children {name}: a process that started later is there",
-           result.returncode == 0 and {"sh", "sleep"} == names,
+           result.returncode == 0 and {"sh", "sleep", "late-sleep"} == names,
            (names, result.stderr))
     ok("record --children: brief ones are counted",
        "ended without being sampled" in result.stderr, result.stderr)
