@@ -153,7 +153,7 @@ static int run(const struct fgt_arguments *arguments)
 
 const struct fgt_verb fgt_verb_tail = {
 	.name = "tail",
-	.synopsis = "[-p PID | -n NAME] [--tid TID | --thread PATTERN] "
+	.synopsis = "[-p PID | -n NAME] [--tid TID] [--thread PATTERN] "
 		    "[--state PATTERN] [--function PATTERN] [--running] "
 		    "[-f json|chrome]",
 	.summary = "print what a target does, as it happens",
