@@ -95,11 +95,11 @@ def traced(checks, bench):
         PTRACE_SEIZE, child, None, None) == 0, ctypes.get_errno())
     os.kill(child, signal.SIGKILL)
     checks.ok("agent answers while the child cannot end",
-              daemon.until(lambda: daemon.status()["deliveries_failed"] == 1,
+              daemon.until(lambda: daemon.status()["deliveries_retried"] == 1,
                            20), daemon.log_text()[-300:])
     os.waitpid(child, 0)
     checks.ok("delivery child is gone without its tracer", daemon.until(
-        lambda: not delivering_children(daemon), 10), "")
+        lambda: child not in delivering_children(daemon), 10), "")
     daemon.end()
     program.close()
     server.close()
