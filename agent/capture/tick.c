@@ -387,12 +387,12 @@ static void do_chores(struct fgt_sampled *sampled, const struct fgt_tick *tick,
 
 	if (sampled->chores_ns && elapsed_ns < SECOND_NS)
 		return;
-	/* What is aimed at, until a second has been counted. */
-	sampled->status.effective_hz =
-		sampled->chores_ns ? (double)(sampled->status.ticks -
-					      sampled->rate_ticks) *
-					     1e9 / (double)elapsed_ns
-				   : 1e9 / (double)tick->period_ns;
+	if (sampled->chores_ns)
+		sampled->status.effective_hz =
+			(double)(sampled->status.ticks - sampled->rate_ticks) *
+			1e9 / (double)elapsed_ns;
+	else /* what is aimed at, until a second has been counted */
+		sampled->status.effective_hz = 1e9 / (double)tick->period_ns;
 	sampled->rate_ticks = sampled->status.ticks;
 	sampled->chores_ns = tick->mono_ns;
 	sampled->has_new_texts = true;

@@ -83,8 +83,6 @@ void fgt_switch_seen_take_wakes(struct fgt_switch_seen *seen,
  *
  * MT-Unsafe | AS-Safe
  */
-bool fgt_switch_place_is_same(const struct fgt_switch_off *a,
-			      const struct fgt_switch_off *b);
 void fgt_switch_place_note(struct fgt_thread_switches *switches,
 			   const struct fgt_switch_off *place,
 			   const struct fgt_kept_stack *last,
@@ -102,6 +100,8 @@ fgt_look_place_find(const struct fgt_look_thread *thread_look,
 		    const struct fgt_switch_off *place);
 bool fgt_switch_place_is_shared(const struct fgt_thread_switches *switches,
 				const struct fgt_switch_off *place);
+bool fgt_switch_place_is_same(const struct fgt_switch_off *a,
+			      const struct fgt_switch_off *b);
 
 /* ---- By its CPU time (look_runnable.c, look_polled.c) ------------------- */
 

@@ -215,7 +215,7 @@ static void write_threads(const struct fgt_diff *diff,
 	fgt_words_add(ret_words, "%s", row->pids.count ? ")" : "");
 }
 
-/* No change: behind it are no others. */
+/* No change: the rows after it have none, either. */
 static bool is_same(const struct fgt_diff_row *row)
 {
 	double change = fgt_diff_change(row);

@@ -46,7 +46,8 @@ static void take_result(struct fgt_delivery_job *job,
 				   &result->limits, fgt_loop_now());
 	if (!result->is_reported)
 		fgt_delivery_job_put_back_discards(job);
-	memset(&job->head.discards, 0, sizeof(job->head.discards));
+	else
+		memset(&job->head.discards, 0, sizeof(job->head.discards));
 	fgt_delivery_job_count_discards(job, result);
 }
 
@@ -126,7 +127,7 @@ static void try_later(struct fgt_delivery_job *job,
 	fgt_delivery_job_wait(job, due_ns);
 }
 
-/* Not by the destination's fault: others to it do not wait. */
+/* The destination is not to blame: its other deliveries do not wait. */
 static void try_once_more(struct fgt_delivery_job *job,
 			  const struct fgt_delivery_result *result)
 {
