@@ -271,13 +271,21 @@ static void take_counts(struct fgt_sampled *sampled)
 	status->torn = look->torn;
 	status->lost_waker_stacks = look->lost_waker_stacks;
 	status->credited_ticks = look->credited_ticks;
-	if (look->stacks.unwinder)
-		fgt_unwinder_get_stats(look->stacks.unwinder, &status->unwind);
+}
+
+/* Of what is shown at most once a second. */
+static void take_unwind_counts(struct fgt_sampled *sampled)
+{
+	if (sampled->look.stacks.unwinder)
+		fgt_unwinder_get_stats(sampled->look.stacks.unwinder,
+				       &sampled->status.unwind);
 }
 
 void fgt_sampled_publish(struct fgt_sampled *sampled)
 {
 	take_counts(sampled);
+	if (sampled->has_new_texts)
+		take_unwind_counts(sampled);
 	/* The limit is over what else is to be shown, which stays to be. */
 	fgt_target_show(sampled->target, &sampled->status,
 			sampled->has_new_texts,
@@ -296,6 +304,7 @@ void fgt_sampled_stop(struct fgt_sampled *sampled, uint64_t now_ns,
 	if (sampled->target && !sampled->is_given_up)
 		fgt_sampled_count_brief(sampled, now_ns);
 	take_counts(sampled);
+	take_unwind_counts(sampled);
 	fgt_thread_table_done(&look->threads);
 	fgt_sampled_leave_switches(sampled, now_ns);
 	if (sampled->polling_state)

@@ -260,7 +260,7 @@ void fgt_target_show(struct fgt_target *target,
 		     const char *limitation)
 {
 	size_t len = has_texts ? sizeof(*status)
-			       : offsetof(struct fgt_target_status, name);
+			       : offsetof(struct fgt_target_status, unwind);
 
 	pthread_mutex_lock(&target->mutex);
 	memcpy(&target->status, status, len);

@@ -41,15 +41,15 @@ struct fgt_target_status {
 	const char *who_ran; /* provider: "bpf", "schedstat", "clock" */
 	const char *running; /* source: "perf-cpu", "perf-thread", "ptrace",
 			     * "signal", "cpu-time" */
-	struct fgt_unwind_stats unwind;
-	struct fgt_ring_stats ring;
 	/* Up to a second old. */
+	struct fgt_unwind_stats unwind;
 	char name[64];
 	char exe[512];
 	char title[FGT_TITLE_MAX]; /* what it calls itself, or "" */
 	struct fgt_service service;
 	char rate_note[200]; /* why the rate is lowered, or "" */
 	char limitation[240]; /* what is not permitted and the remedy, or "" */
+	struct fgt_ring_stats ring; /* of this moment */
 };
 
 struct fgt_target *fgt_target_get(struct fgt_target *target);

@@ -297,6 +297,8 @@ static void write_new_owners(struct fgt_sampled *sampled)
 	struct fgt_thread *thread;
 	struct fgt_wait wait;
 
+	if (!sampled->look.followed.count)
+		return;
 	while ((thread = fgt_look_next_owner(&sampled->look, &wait)))
 		fgt_ring_set_wait(sampled->ring, thread->slot, &wait);
 }

@@ -416,7 +416,8 @@ void fgt_ring_tick_commit(struct fgt_ring *ring)
 	fgt_log_append(writer, fgt_word_of_tick(delta_ns, writer->periods));
 	append_missed(writer);
 	commit_changes(writer);
-	fgt_ring_commit_wakes(writer);
+	if (writer->wake_word_count || writer->lost_wakes)
+		fgt_ring_commit_wakes(writer);
 	if (writer->opens_segment)
 		append_key_frame(writer);
 	for (uint32_t i = 0; i < writer->changing_count; i++)

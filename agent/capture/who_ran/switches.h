@@ -125,8 +125,9 @@ void fgt_switches_take(struct fgt_switches *switches,
 		       void (*changed)(void *home, void *owner));
 
 /*
- * A copy that is consistent; false if the thread was being switched. Its
- * version is 0 as long as the thread was not seen to switch.
+ * A copy that is consistent; false if the thread was being switched, and then
+ * ret_slot makes no sense. Its version is 0 as long as the thread was not seen
+ * to switch.
  */
 bool fgt_switches_read(const struct fgt_switches *switches, uint32_t index,
 		       struct fgt_switch_slot *ret_slot);

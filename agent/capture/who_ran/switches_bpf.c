@@ -238,7 +238,8 @@ static bool is_telling(struct fgt_switches *switches, uint32_t index)
 
 	for (int i = 0; i < CHECK_TRIES && !slot.off.ns; i++) {
 		nanosleep(&nap, NULL);
-		fgt_switches_read(switches, index, &slot);
+		if (!fgt_switches_read(switches, index, &slot))
+			slot.off.ns = 0;
 	}
 	return slot.off.ns >= begin_ns &&
 	       slot.on_ns <= fgt_clock_ns(CLOCK_MONOTONIC) &&

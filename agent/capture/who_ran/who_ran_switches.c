@@ -27,7 +27,6 @@ bool fgt_switches_read(const struct fgt_switches *switches, uint32_t index,
 		       struct fgt_switch_slot *ret_slot)
 {
 	const struct fgt_switch_slot *slot = &switches->slots[index];
-	struct fgt_switch_slot copy;
 	uint64_t before, wakes;
 
 	for (int i = 0; i < READ_TRIES; i++) {
@@ -35,7 +34,7 @@ bool fgt_switches_read(const struct fgt_switches *switches, uint32_t index,
 		/* Acquire: those before are whole; one that comes meanwhile
 		 * takes the place of the oldest. Not under the version. */
 		wakes = __atomic_load_n(&slot->wakes, __ATOMIC_ACQUIRE);
-		memcpy(&copy, slot, sizeof(copy));
+		memcpy(ret_slot, slot, sizeof(*ret_slot));
 		/* Acquire: the copy is taken before the version is read again;
 		 * pairs with advance() in the kernel's half. */
 		atomic_thread_fence(memory_order_acquire);
@@ -43,9 +42,8 @@ bool fgt_switches_read(const struct fgt_switches *switches, uint32_t index,
 		    before != __atomic_load_n(&switches->slots[index].version,
 					      __ATOMIC_RELAXED))
 			continue;
-		copy.version = before;
-		copy.wakes = wakes;
-		*ret_slot = copy;
+		ret_slot->version = before;
+		ret_slot->wakes = wakes;
 		return true;
 	}
 	return false;

@@ -161,15 +161,7 @@ static int list_mapping(struct builder *builder,
 			const struct fgt_maps_line *line)
 {
 	struct fgt_maps *maps = builder->maps;
-	const struct fgt_mapping mapping = {
-		.start = line->start,
-		.end = line->end,
-		.offset = line->offset,
-		.is_executable = line->is_executable,
-		.is_writable = line->is_writable,
-		.is_memory = fgt_maps_is_memory(line->dev, line->ino),
-		.image = FGT_MAPS_NO_IMAGE,
-	};
+	struct fgt_mapping mapping;
 
 	/* Read in pieces, maps may repeat or overlap mappings that moved during
 	 * the read. */
@@ -185,6 +177,15 @@ static int list_mapping(struct builder *builder,
 	if (maps->context_count < FGT_MAPS_CONTEXTS &&
 	    fgt_maps_line_is_context(line))
 		maps->contexts[maps->context_count++] = line->start;
+	mapping = (struct fgt_mapping){
+		.start = line->start,
+		.end = line->end,
+		.offset = line->offset,
+		.is_executable = line->is_executable,
+		.is_writable = line->is_writable,
+		.is_memory = fgt_maps_is_memory(line->dev, line->ino),
+		.image = FGT_MAPS_NO_IMAGE,
+	};
 	return append_mapping(maps, &mapping);
 }
 
@@ -291,8 +292,10 @@ static int list_text(struct builder *builder, struct maps_bytes *text)
 			r = list_mapping(builder, &line);
 			if (r < 0)
 				return r;
-			memmove(to, at, len);
-			to += line.ino || line.is_executable ? len : 0;
+			if (line.ino || line.is_executable) {
+				memmove(to, at, len);
+				to += len;
+			}
 		}
 		at += len;
 	}

@@ -15,41 +15,52 @@ struct maps_cursor {
 	const char *at, *end;
 };
 
-static int digit_value(char c, unsigned int base)
+/* Behind a number, which ends at at, and the character that follows it
+ * unless the line ends there. */
+static int end_number(struct maps_cursor *text, const char *at, char follower)
 {
-	unsigned int value;
-
-	if (c >= '0' && c <= '9')
-		value = (unsigned int)(c - '0');
-	else if (c >= 'a' && c <= 'f')
-		value = (unsigned int)(c - 'a') + 10;
-	else
-		return -EINVAL;
-	return value < base ? (int)value : -EINVAL;
+	if (at == text->at || (at < text->end && *at != follower))
+		return -EBADMSG;
+	text->at = at < text->end ? at + 1 : at;
+	return 0;
 }
 
-/* A number, and the character behind it, unless the line ends there. */
-static int read_number(struct maps_cursor *text, unsigned int base,
-		       char follower, uint64_t *ret_value)
+/* Most of the work on a line: a process of 1000 threads has 2000 lines. */
+static int read_hex(struct maps_cursor *text, char follower,
+		    uint64_t *ret_value)
 {
-	const char *first = text->at;
+	const char *at = text->at, *end = text->end;
 	uint64_t value = 0;
-	int digit;
 
-	for (; text->at < text->end; text->at++) {
-		digit = digit_value(*text->at, base);
-		if (digit < 0)
-			break;
-		if (value > (UINT64_MAX - (unsigned int)digit) / base)
+	for (; at < end; at++) {
+		unsigned int digit = (unsigned int)(*at - '0');
+
+		if (digit > 9) {
+			digit = (unsigned int)(*at - 'a');
+			if (digit > 5)
+				break;
+			digit += 10;
+		}
+		if (value >> 60)
 			return -EBADMSG;
-		value = value * base + (unsigned int)digit;
+		value = value << 4 | digit;
 	}
-	if (text->at == first)
-		return -EBADMSG;
-	if (text->at < text->end && *text->at++ != follower)
-		return -EBADMSG;
 	*ret_value = value;
-	return 0;
+	return end_number(text, at, follower);
+}
+
+static int read_decimal(struct maps_cursor *text, char follower,
+			uint64_t *ret_value)
+{
+	const char *at = text->at;
+	uint64_t value = 0;
+
+	for (; at < text->end && *at >= '0' && *at <= '9'; at++)
+		if (__builtin_mul_overflow(value, 10, &value) ||
+		    __builtin_add_overflow(value, *at - '0', &value))
+			return -EBADMSG;
+	*ret_value = value;
+	return end_number(text, at, follower);
 }
 
 static int read_flags(struct maps_cursor *text, struct fgt_maps_line *line)
@@ -103,6 +114,27 @@ static void read_path(struct maps_cursor *text, struct fgt_maps_line *line)
 	line->path[line->is_path_cut ? 0 : len] = 0;
 }
 
+/* Offset, device and inode; most mappings, the stacks of threads, have none. */
+static int read_place(struct maps_cursor *text, struct fgt_maps_line *line)
+{
+	static const char none[] = "00000000 00:00 0 ";
+	const size_t none_len = sizeof(none) - 1;
+	uint64_t major, minor;
+
+	if ((size_t)(text->end - text->at) >= none_len &&
+	    !memcmp(text->at, none, none_len)) {
+		text->at += none_len;
+		return 0;
+	}
+	if (read_hex(text, ' ', &line->offset) < 0 ||
+	    read_hex(text, ':', &major) < 0 ||
+	    read_hex(text, ' ', &minor) < 0 ||
+	    read_decimal(text, ' ', &line->ino) < 0)
+		return -EBADMSG;
+	line->dev = makedev((unsigned int)major, (unsigned int)minor);
+	return 0;
+}
+
 int fgt_maps_line_parse(const char *line, size_t len,
 			struct fgt_maps_line *ret_line)
 {
@@ -110,19 +142,13 @@ int fgt_maps_line_parse(const char *line, size_t len,
 	/* A name is long where there is one: most mappings have none. */
 	const size_t head_bytes = offsetof(struct fgt_maps_line, path);
 	struct fgt_maps_line parsed;
-	uint64_t major, minor;
 
 	memset(&parsed, 0, head_bytes);
-	if (read_number(&text, 16, '-', &parsed.start) < 0 ||
-	    read_number(&text, 16, ' ', &parsed.end) < 0 ||
-	    read_flags(&text, &parsed) < 0 ||
-	    read_number(&text, 16, ' ', &parsed.offset) < 0 ||
-	    read_number(&text, 16, ':', &major) < 0 ||
-	    read_number(&text, 16, ' ', &minor) < 0 ||
-	    read_number(&text, 10, ' ', &parsed.ino) < 0 ||
+	if (read_hex(&text, '-', &parsed.start) < 0 ||
+	    read_hex(&text, ' ', &parsed.end) < 0 ||
+	    read_flags(&text, &parsed) < 0 || read_place(&text, &parsed) < 0 ||
 	    parsed.start >= parsed.end)
 		return -EBADMSG;
-	parsed.dev = makedev((unsigned int)major, (unsigned int)minor);
 	memcpy(ret_line, &parsed, head_bytes);
 	read_path(&text, ret_line);
 	return 0;
