@@ -169,6 +169,8 @@ def test_usage(bench):
              "x"),
             ("bad state frames", "root", "slice", "--state-frames", "roof"),
             ("json and -o -", "standard output", "slice", "--json", "-o", "-"),
+            ("md and -o", "redirect it", "slice", "-f", "md", "-o",
+             "/tmp/x.md"),
             ("no destination", "--dsn-file", "record", "-p", "1",
              "--dsn-file", "/x"),
             ("record of nothing", "-- CMD", "record"),

@@ -18,6 +18,11 @@
 /* How far beyond what was seen elsewhere, as a part of what lies between that
  * and the median. */
 #define BEYOND_PART 0.5
+/* What comes back (every few seconds a lock is held for long) is unusual, too,
+ * if it is large, and most windows have next to nothing of it. */
+#define RECURRING_FLOORS 3
+#define RECURRING_TIMES	 5
+#define RECURRING_PER	 4
 /* Of the whole machine, in which many things happen. */
 #define PRESSURE_PART 0.2
 /* Standard deviations of a number of ticks that are no accident. */
@@ -49,9 +54,14 @@ bool fgt_explain_is_unusual(const struct fgt_explanation *explanation,
 		floor_ms = WORTH_TICKS * tick_ms;
 	if (others < FGT_EXPLAIN_WINDOWS_MIN)
 		return ms >= floor_ms;
-	return ms >= rank->usual_ms + floor_ms &&
-	       !is_chance(ms, rank->usual_ms, tick_ms) &&
-	       rank->place <= 1 + others / FGT_RANK_PER_HIGH &&
+	if (ms < rank->usual_ms + floor_ms ||
+	    is_chance(ms, rank->usual_ms, tick_ms))
+		return false;
+	if (ms >= rank->usual_ms + RECURRING_FLOORS * floor_ms &&
+	    ms >= RECURRING_TIMES * rank->usual_ms &&
+	    rank->place <= 1 + others / RECURRING_PER)
+		return true;
+	return rank->place <= 1 + others / FGT_RANK_PER_HIGH &&
 	       ms >= rank->high_ms + floor_ms / 2 +
 			       BEYOND_PART * (rank->high_ms - rank->usual_ms);
 }

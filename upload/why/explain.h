@@ -31,12 +31,23 @@ struct fgt_explained_row {
 	struct fgt_rank rank;
 };
 
+#define FGT_EXPLAIN_PARTS_MAX 2u
+
+struct fgt_explained_part {
+	uint32_t run;
+	double ms;
+};
+
 /* A part of that time, in order: what it waited for at last. */
 struct fgt_explained_step {
 	uint32_t first, end; /* ticks */
+	double begin_ms; /* since the range's begin */
 	double ms;
 	uint32_t run; /* what it did itself … */
-	struct fgt_culprit culprit; /* … and the thread behind that */
+	struct fgt_culprit culprit; /* … and the thread behind that, */
+	/* … most of what that one did, the longest first */
+	struct fgt_explained_part parts[FGT_EXPLAIN_PARTS_MAX];
+	uint32_t part_count;
 };
 
 /* Something that took more time than usual. */

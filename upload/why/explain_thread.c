@@ -9,6 +9,9 @@
 #include "ringbuf/base/array.h"
 #include "upload/why/explain.h"
 
+/* Of a step's time: what the thread behind it also did. */
+#define PART_WORTH 0.2
+
 /* ms of one thread by what it did, in each window. */
 struct table {
 	const struct fgt_explanation *of;
@@ -268,20 +271,72 @@ static void keep_longest(struct fgt_explanation *explanation,
 	explanation->step_count = kept;
 }
 
+/* What the thread behind a step did at a tick. */
+static uint32_t run_behind(const struct fgt_explanation *explanation,
+			   uint32_t tick)
+{
+	uint32_t run = fgt_doings_run_at(explanation->doings,
+					 explanation->slice,
+					 explanation->thread, tick);
+
+	return fgt_culprit_find(explanation->doings, explanation->slice, run,
+				tick, true)
+		.run;
+}
+
+/* What it did longest, and then longest but that, if it is worth a word.
+ * ms: [doing_count], 0 before and after. */
+static void find_parts(const struct fgt_explanation *explanation,
+		       struct fgt_explained_step *step, double *ms)
+{
+	const uint32_t *doings = explanation->doings->run_doings;
+
+	for (uint32_t tick = step->first; tick < step->end; tick++)
+		ms[doings[run_behind(explanation, tick)]] +=
+			explanation->windows->tick_ms[tick];
+	for (uint32_t i = 0; i < FGT_EXPLAIN_PARTS_MAX; i++) {
+		double least_ms = i ? step->ms * PART_WORTH : 0;
+		struct fgt_explained_part *part = &step->parts[i];
+
+		for (uint32_t tick = step->first; tick < step->end; tick++) {
+			uint32_t run = run_behind(explanation, tick);
+
+			if (ms[doings[run]] > part->ms &&
+			    ms[doings[run]] >= least_ms)
+				*part = (struct fgt_explained_part){
+					.run = run, .ms = ms[doings[run]]
+				};
+		}
+		if (part->ms == 0)
+			break;
+		ms[doings[part->run]] = 0;
+		step->part_count++;
+	}
+	for (uint32_t tick = step->first; tick < step->end; tick++)
+		ms[doings[run_behind(explanation, tick)]] = 0;
+}
+
 static int list_steps(struct fgt_explanation *explanation)
 {
 	const struct fgt_window *range = &explanation->windows->windows[0];
 	struct fgt_explained_step *steps;
+	const double *tick_ms = explanation->windows->tick_ms;
+	double at_ms = 0, *ms;
 	uint32_t count = 0;
 
 	if (!FGT_ARRAY_NEW(steps, range->end - range->first))
 		return -ENOMEM;
+	if (!FGT_ARRAY_NEW(ms, explanation->doings->count)) {
+		free(steps);
+		return -ENOMEM;
+	}
 	for (uint32_t tick = range->first; tick < range->end; tick++) {
 		uint32_t run = fgt_doings_run_at(explanation->doings,
 						 explanation->slice,
 						 explanation->thread, tick);
 		struct fgt_culprit culprit;
 
+		at_ms += tick_ms[tick];
 		if (run == FGT_ID_NONE)
 			continue;
 		culprit = fgt_culprit_find(explanation->doings,
@@ -290,14 +345,18 @@ static int list_steps(struct fgt_explanation *explanation)
 		    !goes_on(explanation, &steps[count - 1], run, &culprit))
 			steps[count++] = (struct fgt_explained_step){
 				.first = tick,
+				.begin_ms = at_ms - tick_ms[tick],
 				.run = run,
 				.culprit = culprit,
 			};
 		steps[count - 1].end = tick + 1;
-		steps[count - 1].ms += explanation->windows->tick_ms[tick];
+		steps[count - 1].ms += tick_ms[tick];
 	}
 	keep_longest(explanation, steps, count);
 	free(steps);
+	for (uint32_t i = 0; i < explanation->step_count; i++)
+		find_parts(explanation, &explanation->steps[i], ms);
+	free(ms);
 	return 0;
 }
 

@@ -148,6 +148,20 @@ static void put_rows(const struct explained_json *answer)
 	fgt_json_end_array(answer->json);
 }
 
+/* What the thread behind a step did longest: more than one thing at times. */
+static void put_parts(const struct explained_json *answer,
+		      const struct fgt_explained_step *step)
+{
+	fgt_json_begin_array(answer->json, "did");
+	for (uint32_t i = 0; i < step->part_count; i++) {
+		fgt_json_begin_object(answer->json, NULL);
+		put_ms(answer, "ms", step->parts[i].ms);
+		put_doing(answer, step->parts[i].run);
+		fgt_json_end_object(answer->json);
+	}
+	fgt_json_end_array(answer->json);
+}
+
 static void put_steps(const struct explained_json *answer)
 {
 	const struct fgt_explanation *of = answer->of;
@@ -165,7 +179,8 @@ static void put_steps(const struct explained_json *answer)
 		fgt_json_put_uint(answer->json, "depth", step->culprit.depth);
 		fgt_json_put_bool(answer->json, "deadlock",
 				  step->culprit.is_cycle);
-		put_doing(answer, step->culprit.run);
+		put_doing(answer, step->parts[0].run);
+		put_parts(answer, step);
 		fgt_json_end_object(answer->json);
 	}
 	fgt_json_end_array(answer->json);

@@ -160,13 +160,27 @@ static void print_rows(const struct printer *printer)
 		print_row(printer, &of->rows[i]);
 }
 
-static double ms_into_range(const struct printer *printer, uint32_t tick)
+/* What the thread behind a step did, with its parts where there are several. */
+static void add_parts(struct fgt_words *words, const struct fgt_explanation *of,
+		      const struct fgt_explained_step *step)
 {
-	const struct fgt_ring_slice *slice = printer->slice;
-	const struct fgt_window *range = &printer->of->windows->windows[0];
+	const struct fgt_run *runs = of->slice->runs;
 
-	return (double)(slice->tick_ns[tick] - slice->tick_ns[range->first]) /
-	       1e6;
+	for (uint32_t i = 0; i < step->part_count; i++) {
+		const struct fgt_explained_part *part = &step->parts[i];
+
+		if (i)
+			fgt_words_add(words, " and ");
+		if (step->culprit.depth &&
+		    runs[part->run].state != FGT_STATE_RUNNABLE)
+			fgt_words_add(words, "in ");
+		add_doing(words, of, part->run);
+		if (step->part_count == 1)
+			return;
+		fgt_words_add(words, " (");
+		fgt_words_add_ms(words, part->ms);
+		fgt_words_add(words, ")");
+	}
 }
 
 static void print_step(const struct printer *printer,
@@ -178,18 +192,16 @@ static void print_step(const struct printer *printer,
 
 	fgt_words_add(&words,
 		      "%s+%.0f ms: ", printer->is_markdown ? "- " : "  ",
-		      ms_into_range(printer, step->first));
+		      step->begin_ms);
 	fgt_words_add_ms(&words, step->ms);
 	fgt_words_add(&words, " ");
 	if (step->culprit.depth) {
 		fgt_words_add(&words, "waited for ");
 		fgt_words_add_thread(&words, of->slice,
 				     of->slice->threads[behind->thread].tid);
-		fgt_words_add(&words, behind->state == FGT_STATE_RUNNABLE
-					      ? ", which was "
-					      : ", which was in ");
+		fgt_words_add(&words, ", which was ");
 	}
-	add_doing(&words, of, step->culprit.run);
+	add_parts(&words, of, step);
 	if (step->culprit.is_cycle)
 		fgt_words_add(&words, " (deadlock: holders wait for each "
 				      "other)");

@@ -24,11 +24,6 @@
 #define THREADS_DEFAULT 40 /* at most, with --top */
 #define THREADS_MAX	(1 << 22) /* as many as there can be */
 
-static bool is_stdout(const struct fgt_output_choice *choice)
-{
-	return choice->path && strcmp(choice->path, "-") == 0;
-}
-
 /* Readers go by the ending, and would report a broken file. */
 static void warn_of_name(const struct fgt_export *plan)
 {
@@ -60,6 +55,11 @@ static int plan_file(const struct fgt_arguments *arguments,
 		return 0;
 	r = fgt_output_choose(path, format, isatty(STDOUT_FILENO),
 			      &plan->choice, why);
+	if (r < 0 && plan->form == FGT_FORM_MARKDOWN)
+		return fgt_why_set(why, r,
+				   "-f md goes to standard output: redirect it "
+				   "(> FILE); -o names the file of the slice, "
+				   "and ends like its format");
 	if (r < 0)
 		return r;
 	warn_of_name(plan);
@@ -67,7 +67,7 @@ static int plan_file(const struct fgt_arguments *arguments,
 		return fgt_why_set(
 			why, -EINVAL,
 			"--waits is of folded stacks; add -f folded");
-	if (plan->form != FGT_FORM_TEXT && is_stdout(&plan->choice))
+	if (plan->form != FGT_FORM_TEXT && fgt_output_is_stdout(&plan->choice))
 		return fgt_why_set(why, -EINVAL,
 				   "%s and -o - both want standard output; "
 				   "give -o FILE",
@@ -259,8 +259,8 @@ static bool is_input(const struct fgt_export *plan, const char *path)
 	struct stat status;
 
 	if (!plan->input.st_ino ||
-	    (is_stdout(&plan->choice) ? fstat(STDOUT_FILENO, &status)
-				      : stat(path, &status)) < 0)
+	    (fgt_output_is_stdout(&plan->choice) ? fstat(STDOUT_FILENO, &status)
+						 : stat(path, &status)) < 0)
 		return false;
 	return S_ISREG(status.st_mode) && status.st_dev == plan->input.st_dev &&
 	       status.st_ino == plan->input.st_ino;
@@ -364,7 +364,7 @@ static enum fgt_exit send(const struct fgt_export *plan,
 static void report_fate(const struct fgt_export *plan,
 			const struct fgt_summary_fate *fate)
 {
-	if (fate->format && !is_stdout(&plan->choice)) {
+	if (fate->format && !fgt_output_is_stdout(&plan->choice)) {
 		fputs("wrote ", stderr);
 		fgt_print_text(stderr, fate->path, PATH_MAX);
 		fprintf(stderr, " (%s, %" PRIu64 " bytes): %s\n", fate->format,
@@ -379,7 +379,7 @@ static enum fgt_exit print(const struct fgt_export *plan,
 			   const struct fgt_summary *summary,
 			   const struct fgt_summary_fate *fate)
 {
-	FILE *tables = is_stdout(&plan->choice) ? stderr : stdout;
+	FILE *tables = fgt_output_is_stdout(&plan->choice) ? stderr : stdout;
 	struct fgt_why why = { FGT_NO_MEMORY }; /* where JSON is made */
 	int r = 0;
 
@@ -450,7 +450,7 @@ static enum fgt_exit run_each(const struct fgt_export *plan,
 	enum fgt_exit status = FGT_EXIT_OK;
 	char path[PATH_MAX];
 
-	if (is_stdout(&plan->choice))
+	if (fgt_output_is_stdout(&plan->choice))
 		return fgt_complain(plan->verb, FGT_EXIT_USAGE,
 				    "an envelope holds one process, and there "
 				    "are %u: give -o FILE or a directory, or "

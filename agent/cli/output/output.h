@@ -38,6 +38,8 @@ int fgt_output_choose(const char *path, const char *format_name,
 		      struct fgt_output_choice *ret_choice,
 		      struct fgt_why *why);
 
+bool fgt_output_is_stdout(const struct fgt_output_choice *choice);
+
 /* The format that the ending of the path names, if that is not the one chosen
  * (by -f); else FGT_KIND_COUNT. */
 enum fgt_format_kind

@@ -105,6 +105,11 @@ int fgt_output_choose(const char *path, const char *format_name,
 	return 0;
 }
 
+bool fgt_output_is_stdout(const struct fgt_output_choice *choice)
+{
+	return choice->path && strcmp(choice->path, "-") == 0;
+}
+
 enum fgt_format_kind fgt_output_misnamed(const struct fgt_output_choice *choice)
 {
 	enum fgt_format_kind kind;

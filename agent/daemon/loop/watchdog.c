@@ -27,6 +27,9 @@
 #define COUNTED_NS (2 * (uint64_t)LOOK_NS)
 /* At two looks in a row, and none of the CPU used: a call of one thread. */
 #define GIVE_UP_NS COUNTED_NS
+/* No tick waits for these. On a busy machine a process that is not
+ * given a CPU holds a lock of its /proc files for a second or two. */
+#define GIVE_UP_JOB_NS ((uint64_t)3 * SECOND_NS)
 /* Waiting in calls about one process at each look for 8 s. */
 #define SLOW_MAX 64u
 /*
@@ -41,12 +44,13 @@ static const struct role {
 	const char *name;
 	uint64_t long_ns; /* from then on it is reported */
 	uint64_t lost_ns; /* 0: never */
+	uint64_t give_up_ns; /* in one call */
 } roles[] = {
-	{ "sampler", (uint64_t)2 * SECOND_NS, SAMPLER_LOST_NS },
-	{ "loop", (uint64_t)2 * SECOND_NS, LOOP_LOST_NS },
-	{ "thread of jobs", (uint64_t)10 * SECOND_NS, 0 },
-	{ "thread of an attach", (uint64_t)10 * SECOND_NS, 0 },
-	{ "thread of a slice", (uint64_t)60 * SECOND_NS, 0 },
+	{ "sampler", (uint64_t)2 * SECOND_NS, SAMPLER_LOST_NS, GIVE_UP_NS },
+	{ "loop", (uint64_t)2 * SECOND_NS, LOOP_LOST_NS, GIVE_UP_NS },
+	{ "thread of jobs", (uint64_t)10 * SECOND_NS, 0, GIVE_UP_JOB_NS },
+	{ "thread of an attach", (uint64_t)10 * SECOND_NS, 0, GIVE_UP_JOB_NS },
+	{ "thread of a slice", (uint64_t)60 * SECOND_NS, 0, GIVE_UP_NS },
 };
 
 struct fgt_watchdog {
@@ -133,8 +137,8 @@ void fgt_watched_note(struct fgt_watched *watched, uint64_t beat,
 	watched->hung_ns += elapsed_ns;
 }
 
-bool fgt_watched_is_stuck(struct fgt_watched *watched, uint64_t beat,
-			  char state)
+bool fgt_watched_is_stuck(const char *name, struct fgt_watched *watched,
+			  uint64_t beat, char state)
 {
 	int32_t pid = fgt_beat_pid(beat);
 
@@ -147,7 +151,8 @@ bool fgt_watched_is_stuck(struct fgt_watched *watched, uint64_t beat,
 	watched->slow_pid = pid;
 	if (watched->slow < SLOW_MAX)
 		watched->slow += 2;
-	return watched->hung_ns >= GIVE_UP_NS || watched->slow >= SLOW_MAX;
+	return watched->hung_ns >= role_of(name)->give_up_ns ||
+	       watched->slow >= SLOW_MAX;
 }
 
 static void describe(const struct fgt_heartbeat *heartbeat,
@@ -209,7 +214,7 @@ static void watch(struct fgt_watchdog *watchdog, uint32_t number,
 		log_end(heartbeat, watched, before_ns);
 	else
 		log_hang(heartbeat, watched);
-	if (fgt_watched_is_stuck(watched, beat, look.state) &&
+	if (fgt_watched_is_stuck(heartbeat->name, watched, beat, look.state) &&
 	    watchdog->options.give_up)
 		watchdog->options.give_up(watchdog->options.context, heartbeat,
 					  beat);

@@ -63,9 +63,10 @@ struct fgt_thread_look {
 	char state;
 	uint64_t cpu_ns;
 };
-/* Is it to be given up in the call that the last look has found it in? */
-bool fgt_watched_is_stuck(struct fgt_watched *watched, uint64_t beat,
-			  char state);
+/* Is the thread of that name to be given up in the call that the last look has
+ * found it in? */
+bool fgt_watched_is_stuck(const char *name, struct fgt_watched *watched,
+			  uint64_t beat, char state);
 
 /* Has a thread of that name hung for so long that only a restart helps? */
 bool fgt_watched_is_lost(const char *name, uint64_t hung_ns);

@@ -91,7 +91,7 @@ static void time_without_the_watchdog_does_not_count(void **state)
 static bool look(struct fgt_watched *watched, uint64_t beat, char state)
 {
 	note(watched, beat, 250, state, 0);
-	return fgt_watched_is_stuck(watched, beat, state);
+	return fgt_watched_is_stuck("sampler", watched, beat, state);
 }
 
 static void thread_inside_one_call_is_stuck(void **state)
@@ -106,6 +106,19 @@ static void thread_inside_one_call_is_stuck(void **state)
 	watched = (struct fgt_watched){ 0 };
 	for (int i = 0; i < 10; i++) /* in no such call */
 		assert_false(look(&watched, BUSY, 'D'));
+}
+
+static void thread_that_no_tick_waits_for_has_more_time(void **state)
+{
+	struct fgt_watched watched = { 0 };
+	int looks = 0;
+
+	(void)state;
+	do {
+		note(&watched, CALL, 250, 'D', 0);
+		looks++;
+	} while (!fgt_watched_is_stuck("thread of jobs", &watched, CALL, 'D'));
+	assert_in_range(looks, 12, 14); /* 3 s */
 }
 
 /* Each of them returns a little too soon. */
@@ -302,6 +315,7 @@ int main(void)
 		cmocka_unit_test(waiting_for_a_cpu_does_not_count),
 		cmocka_unit_test(time_without_the_watchdog_does_not_count),
 		cmocka_unit_test(thread_inside_one_call_is_stuck),
+		cmocka_unit_test(thread_that_no_tick_waits_for_has_more_time),
 		cmocka_unit_test(
 			thread_in_slow_calls_about_one_process_is_stuck),
 		cmocka_unit_test(restart_is_the_last_resort),

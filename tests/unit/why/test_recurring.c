@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Explanations of what comes back: 1000 ticks of 10 ms, asked about 200 to 219;
+ * a thread idles, and does the same in some stretches of 20 ticks. */
+#include "upload/why/explain.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/ringbuf/slice_fixture.h"
+
+#define TICKS 1000u
+#define FIRST 200u
+#define COUNT 20u
+#define IDLE  "main;serve;libc.so.6!epoll_wait"
+
+static const struct fgt_filter all_threads;
+
+static struct fgt_explanation *explain(const struct fgt_ring_slice *slice,
+				       int32_t tid)
+{
+	struct fgt_explanation *explanation;
+
+	assert_true(fgt_slice_is_valid(slice));
+	assert_int_equal(fgt_explain(slice, slice->tick_ns[FIRST],
+				     slice->tick_ns[FIRST + COUNT - 1], tid,
+				     &all_threads, &explanation),
+			 0);
+	return explanation;
+}
+
+/* It works in one of so many stretches. */
+static struct fgt_ring_slice *make_recurring(uint32_t in)
+{
+	struct fgt_ring_slice *slice = fixture_new(TICKS);
+	uint32_t thread = fixture_thread(slice, 4250, "maint");
+
+	for (uint32_t i = 0; i < TICKS / COUNT; i++) {
+		bool is_at_work = i % in == FIRST / COUNT % in;
+
+		fixture_run(slice, thread, i * COUNT, COUNT,
+			    fixture_stack(slice,
+					  is_at_work ? "main;rebuild" : IDLE),
+			    is_at_work ? FGT_STATE_RUNNING : FIXTURE_EPOLL);
+	}
+	return slice;
+}
+
+static uint32_t count_causes(uint32_t in)
+{
+	struct fgt_ring_slice *slice = make_recurring(in);
+	struct fgt_explanation *explanation = explain(slice, 0);
+	uint32_t count = explanation->cause_count;
+
+	fgt_explanation_free(explanation);
+	fgt_ring_slice_free(slice);
+	return count;
+}
+
+/* Every two seconds it is a cause; every 0.4 seconds it is the usual thing. */
+static void recurring_work_is_a_cause(void **state)
+{
+	(void)state;
+	assert_int_equal(count_causes(10), 1);
+	assert_int_equal(count_causes(2), 0);
+}
+
+static void path_has_the_parts_of_what_was_waited_for(void **state)
+{
+	struct fgt_ring_slice *slice = fixture_new(TICKS);
+	uint32_t worker = fixture_thread(slice, 4242, "worker");
+	uint32_t maint = fixture_thread(slice, 4250, "maint");
+	struct fgt_explanation *explanation;
+	const struct fgt_explained_step *step;
+
+	(void)state;
+	fixture_run(slice, worker, 0, TICKS,
+		    fixture_stack(slice, "main;libc.so.6!pthread_mutex_lock"),
+		    FIXTURE_FUTEX);
+	fixture_wait(slice, FGT_WAIT_MUTEX, 4250, "")->address = 0x1000;
+	fixture_run(slice, maint, 0, FIRST + 7,
+		    fixture_stack(slice, "main;rebuild"), FGT_STATE_RUNNING);
+	fixture_run(slice, maint, FIRST + 7, TICKS - FIRST - 7,
+		    fixture_stack(slice, "main;rebuild"), FGT_STATE_RUNNABLE);
+	explanation = explain(slice, 4242);
+	step = &explanation->steps[0];
+	assert_int_equal(explanation->step_count, 1);
+	assert_int_equal(step->part_count, 2);
+	assert_int_equal(slice->runs[step->parts[0].run].state,
+			 FGT_STATE_RUNNABLE);
+	assert_true(step->parts[0].ms > 129 && step->parts[0].ms < 131);
+	assert_int_equal(slice->runs[step->parts[1].run].state,
+			 FGT_STATE_RUNNING);
+	assert_true(step->parts[1].ms > 69 && step->parts[1].ms < 71);
+	fgt_explanation_free(explanation);
+	fgt_ring_slice_free(slice);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(recurring_work_is_a_cause),
+		cmocka_unit_test(path_has_the_parts_of_what_was_waited_for),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
