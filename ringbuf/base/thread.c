@@ -6,7 +6,22 @@
 #include "ringbuf/base/thread.h"
 
 #include <errno.h>
+#include <link.h>
 #include <signal.h>
+
+/* Thread-local variables of an object lie on the stacks of its threads. */
+static int add_local_bytes(struct dl_phdr_info *object, size_t size,
+			   void *context)
+{
+	size_t *bytes = context;
+
+	(void)size;
+	for (int i = 0; i < object->dlpi_phnum; i++)
+		if (object->dlpi_phdr[i].p_type == PT_TLS)
+			*bytes += object->dlpi_phdr[i].p_memsz +
+				  object->dlpi_phdr[i].p_align;
+	return 0;
+}
 
 int fgt_thread_start(size_t stack_bytes, void *(*run)(void *), void *context,
 		     pthread_t *ret_thread)
@@ -18,8 +33,10 @@ int fgt_thread_start(size_t stack_bytes, void *(*run)(void *), void *context,
 
 	if (rc)
 		return -rc;
-	if (stack_bytes)
+	if (stack_bytes) {
+		dl_iterate_phdr(add_local_bytes, &stack_bytes);
 		(void)pthread_attr_setstacksize(&attributes, stack_bytes);
+	}
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	rc = pthread_create(&thread, &attributes, run, context);

@@ -10,9 +10,8 @@
 #include <stddef.h>
 
 /*
- * Starts a thread with all signals blocked. stack_bytes: of its stack, 0: as
- * usual; where the program's thread-local variables leave no room in that, as
- * usual. ret_thread NULL: the thread is detached. Negative errno of
+ * Starts a thread with all signals blocked. stack_bytes: of its stack, the
+ * program's thread-local variables not counted; 0: as usual. ret_thread NULL: the thread is detached. Negative errno of
  * pthread_create(3).
  *
  * MT-Safe | AS-Unsafe

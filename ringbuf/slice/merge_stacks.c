@@ -13,6 +13,7 @@
 #include "ringbuf/slice/merge.h"
 
 struct known {
+	struct fgt_id_map images; /* as they are numbered in the result */
 	struct fgt_id_map frames, nodes;
 	uint32_t *frame_of; /* [frames.count]: number in the result */
 	uint32_t image_capacity, frame_of_capacity, frame_capacity;
@@ -40,21 +41,23 @@ static int add_image(struct fgt_merge *merge, struct known *known,
 {
 	struct fgt_ring_slice *result = merge->result;
 	struct fgt_slice_image image = source->slice->images[index];
-	uint32_t at = 0;
+	uint32_t *at = &source->images[index];
+	uint64_t hash;
 	int r = fgt_merge_string(merge, source, &image.path);
 
 	if (r == 0)
 		r = FGT_ARRAY_GROW(result->images, result->image_count,
 				   known->image_capacity);
-	if (r < 0)
-		return r;
-	while (at < result->image_count &&
-	       !is_same_image(&result->images[at], &image))
-		at++;
-	if (at == result->image_count)
-		result->images[result->image_count++] = image;
-	source->images[index] = at;
-	return 0;
+	hash = fgt_hash_number(image.start) ^ image.bias ^ image.path;
+	/* Images with one hash may differ. */
+	for (; r == 0; hash = fgt_hash_number(hash + 1)) {
+		r = fgt_id_map_add(&known->images, hash, at);
+		if (r == 0 && *at == result->image_count)
+			result->images[result->image_count++] = image;
+		if (r == 0 && is_same_image(&result->images[*at], &image))
+			break;
+	}
+	return r;
 }
 
 static int move_frame(struct fgt_merge *merge,
@@ -226,6 +229,7 @@ int fgt_merge_stacks(struct fgt_merge *merge)
 
 	for (uint32_t i = 0; i < merge->count && r == 0; i++)
 		r = add_source(merge, &known, &merge->sources[i]);
+	fgt_id_map_done(&known.images);
 	fgt_id_map_done(&known.frames);
 	free(known.frame_of);
 	fgt_id_map_done(&known.nodes);

@@ -81,6 +81,26 @@ static int map_ticks(const struct fgt_ring_slice *result,
 	return 0;
 }
 
+/* Periods of a source's tick k from the result's tick on, which it covers: up to
+ * the next one, of another source, or to its end. */
+static uint32_t periods_from(const struct fgt_merge *merge,
+			     const struct fgt_merge_source *source, uint32_t k,
+			     uint32_t tick)
+{
+	const struct fgt_ring_slice *slice = source->slice;
+	uint32_t pace = fgt_pace_at(slice, k);
+	uint64_t end_ns = tick + 1 < source->ends[k]
+				  ? merge->result->tick_ns[tick + 1]
+				  : slice->tick_ns[k] + fgt_pace_ns(slice, k);
+	uint64_t periods =
+		(end_ns - merge->result->tick_ns[tick] + slice->period_ns / 2) /
+		slice->period_ns;
+
+	if (source->ends[k] - source->ticks[k] == 1)
+		return pace;
+	return periods < 1 ? 1 : periods > pace ? pace : (uint32_t)periods;
+}
+
 /* A tick stands for as long as the fastest of its slices lets it. */
 static int add_paces(struct fgt_merge *merge)
 {
@@ -94,14 +114,13 @@ static int add_paces(struct fgt_merge *merge)
 		const struct fgt_merge_source *source = &merge->sources[i];
 
 		for (uint32_t k = 0; k < source->slice->tick_count; k++) {
-			uint32_t pace = fgt_pace_at(source->slice, k);
-			uint32_t first = source->ticks[k];
+			for (uint32_t t = source->ticks[k]; t < source->ends[k];
+			     t++) {
+				uint32_t of = periods_from(merge, source, k, t);
 
-			if (source->ends[k] - first > 1)
-				pace = 1; /* others tick in between */
-			for (uint32_t t = first; t < source->ends[k]; t++)
-				if (!periods[t] || periods[t] > pace)
-					periods[t] = pace;
+				if (!periods[t] || periods[t] > of)
+					periods[t] = of;
+			}
 		}
 	}
 	for (uint32_t t = 0; t < result->tick_count && r == 0; t++)

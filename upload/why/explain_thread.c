@@ -172,7 +172,8 @@ static void choose(struct fgt_explanation *explanation, struct table *table)
 		double own;
 
 		fill(table, i, explanation->marks);
-		if (explanation->marks && !has_time(table))
+		/* It has ended, or has no sample that is asked for. */
+		if (!has_time(table))
 			continue;
 		own = distance(table);
 		if (own > most) {

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "ringbuf/base/array.h"
+#include "ringbuf/base/id_map.h"
 #include "upload/why/words.h"
 
 #define NAMED_MAX 8u /* threads or states in an error */
@@ -212,32 +213,26 @@ static uint32_t name_of(const struct fgt_ring_slice *slice, bool of_threads,
 			  : slice->states[index].name;
 }
 
-static bool is_first(const struct fgt_ring_slice *slice, bool of_threads,
-		     uint32_t index)
-{
-	uint32_t before = 0;
-
-	while (name_of(slice, of_threads, before) !=
-	       name_of(slice, of_threads, index))
-		before++;
-	return before == index;
-}
-
 /* Which threads, or states, there are. */
 static int explain_names(const struct fgt_ring_slice *slice, bool of_threads,
 			 struct fgt_why *why)
 {
 	uint32_t count = of_threads ? slice->thread_count : slice->state_count;
 	struct fgt_words words = { .len = 0 };
-	uint32_t named = 0;
+	struct fgt_id_map names = { 0 };
+	uint32_t number, named = 0;
 
 	for (uint32_t i = 0; i < count; i++) {
-		if (!is_first(slice, of_threads, i) || named++ >= NAMED_MAX)
+		uint32_t name = name_of(slice, of_threads, i);
+
+		if (fgt_id_map_add(&names, name, &number) < 0)
+			break;
+		if (number < named || named++ >= NAMED_MAX)
 			continue;
-		fgt_words_add(
-			&words, "%s%s", named > 1 ? ", " : "",
-			fgt_slice_string(slice, name_of(slice, of_threads, i)));
+		fgt_words_add(&words, "%s%s", named > 1 ? ", " : "",
+			      fgt_slice_string(slice, name));
 	}
+	fgt_id_map_done(&names);
 	if (named > NAMED_MAX)
 		fgt_words_add(&words, " and %u more", named - NAMED_MAX);
 	return fgt_why_set(why, -ENODATA,

@@ -40,14 +40,21 @@ bool fgt_place_is_library(const char *path)
 			       sizeof(libraries) / sizeof(*libraries));
 }
 
-/* Demangled templates begin with the type that they return. */
+/* Demangled templates begin with the type that they return, which may be one
+ * itself: the name begins behind the last blank outside all brackets. */
 static const char *skip_return_type(const char *function)
 {
 	const char *name = function;
+	unsigned int depth = 0;
 
-	for (const char *at = function; *at && *at != '(' && *at != '<'; at++)
-		if (*at == ' ')
+	for (const char *at = function; *at && (depth || *at != '('); at++) {
+		if (*at == '<')
+			depth++;
+		else if (*at == '>' && depth)
+			depth--;
+		else if (*at == ' ' && !depth)
 			name = at + 1;
+	}
 	return name;
 }
 
@@ -116,11 +123,15 @@ void fgt_place_callers(const struct fgt_ring_slice *slice, uint32_t node,
 	memset(ret_callers, 0, FGT_PLACE_CALLERS * sizeof(*ret_callers));
 	for (; node != FGT_NODE_NONE && count < FGT_PLACE_CALLERS;
 	     node = slice->nodes[node].parent) {
-		struct fgt_place at = fgt_place_of(slice, node);
+		const struct fgt_slice_frame *frame =
+			&slice->frames[slice->nodes[node].frame];
+		uint32_t own = frame->frame.flags & FGT_FRAME_MARKER
+				       ? 0
+				       : own_function(slice, frame);
 
-		if (at.function == last || at.call || !at.is_own)
+		if (!own || own == last)
 			continue;
-		last = at.function;
-		ret_callers[count++] = at.function;
+		last = own;
+		ret_callers[count++] = own;
 	}
 }

@@ -15,6 +15,7 @@
 #include "agent/http/address.h"
 #include "agent/http/server.h"
 #include "ringbuf/base/clock.h"
+#include "ringbuf/base/fd.h"
 #include "ringbuf/base/thread.h"
 #include "ringbuf/slice/slice_codec.h"
 
@@ -28,6 +29,7 @@ static struct {
 	struct fgt_web_server *server; /* NULL: none */
 	struct fgt_web_source source;
 	int listen_fd;
+	struct fgt_file_id listened; /* of listen_fd */
 	pthread_t tender;
 	atomic_bool is_ending;
 } site = { .lock = PTHREAD_MUTEX_INITIALIZER };
@@ -189,6 +191,8 @@ static int listen_locked(const char *text,
 		r = fgt_web_address_listen(&address, &fd, &bound, why);
 	if (r < 0)
 		return r;
+	fgt_fd_apart_begin();
+	fd = fgt_fd_apart(fd);
 	guard.port = fgt_web_address_port(&bound);
 	site.source = (struct fgt_web_source){
 		.cut = cut_slice,
@@ -203,6 +207,7 @@ static int listen_locked(const char *text,
 				   strerror(-r));
 	}
 	site.listen_fd = fd;
+	(void)fgt_file_id_get(fd, &site.listened);
 	return 0;
 }
 
@@ -232,7 +237,8 @@ static void stop(void)
 static void forked(void)
 {
 	pthread_mutex_init(&site.lock, NULL);
-	if (site.server)
+	/* Unless the program has closed it, and the number is its own file's. */
+	if (site.server && fgt_file_id_is(&site.listened, site.listen_fd))
 		fgt_fd_close(site.listen_fd);
 	site.server = NULL;
 }

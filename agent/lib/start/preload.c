@@ -153,6 +153,8 @@ static void forked(void)
 {
 	leave_signal();
 	preload.pid = 0;
+	atomic_store_explicit(&preload.is_asked, false, memory_order_relaxed);
+	pthread_mutex_init(&preload.lock, NULL);
 }
 
 bool fgt_preload_holds(void)
@@ -265,10 +267,16 @@ __attribute__((constructor)) static void begin(void)
 	bool is_numbered;
 	int rc;
 
-	if (!out || !*out || getauxval(AT_SECURE) ||
-	    fgt_own_file_path(out, preload.path, sizeof(preload.path),
-			      &is_numbered) < 0 ||
-	    !choose_format())
+	if (!out || !*out || getauxval(AT_SECURE))
+		return;
+	rc = fgt_own_file_path(out, preload.path, sizeof(preload.path),
+			       &is_numbered);
+	if (rc < 0)
+		print_error("cannot make a path of FGTRACE_OUT",
+			    rc == -ENAMETOOLONG
+				    ? "it is too long: choose a shorter one"
+				    : strerror(-rc));
+	if (rc < 0 || !choose_format())
 		return;
 	if (!is_numbered && is_child())
 		return;

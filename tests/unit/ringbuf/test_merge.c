@@ -142,6 +142,37 @@ static void slower_process_weighs_as_much(void **state)
 	assert_int_equal(weight_of(both, 200), 2 * TICKS);
 }
 
+static struct fgt_ring_slice *make_slow(int32_t pid, uint32_t pace)
+{
+	struct fgt_ring_slice *slice = make(pid, "slow", "main;work");
+
+	slice->tick_count = slice->runs[0].tick_count = TICKS / pace;
+	for (uint32_t i = 0; i < slice->tick_count; i++)
+		slice->tick_ns[i] =
+			slice->tick_ns[0] + i * pace * FIXTURE_PERIOD_NS;
+	assert_int_equal(fgt_pace_add(slice, 0, pace), 0);
+	return slice;
+}
+
+/* No tick of theirs is for one period. */
+static void slow_processes_of_two_paces_weigh_as_much(void **state)
+{
+	static const uint32_t paces[][2] = { { 2, 4 }, { 4, 2 }, { 2, 5 } };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(paces) / sizeof(*paces); i++) {
+		FGT_AUTO(fgt_ring_slice_free)
+		struct fgt_ring_slice *a = make_slow(100, paces[i][0]);
+		FGT_AUTO(fgt_ring_slice_free)
+		struct fgt_ring_slice *b = make_slow(200, paces[i][1]);
+		FGT_AUTO(fgt_ring_slice_free)
+		struct fgt_ring_slice *both = merge(a, b);
+
+		assert_int_equal(weight_of(both, 100), TICKS);
+		assert_int_equal(weight_of(both, 200), TICKS);
+	}
+}
+
 static void process_that_begins_later_keeps_its_time(void **state)
 {
 	FGT_AUTO(fgt_ring_slice_free)
@@ -251,6 +282,7 @@ int main(void)
 		cmocka_unit_test(same_address_of_two_programs_is_two_frames),
 		cmocka_unit_test(period_of_centuries_is_merged),
 		cmocka_unit_test(slower_process_weighs_as_much),
+		cmocka_unit_test(slow_processes_of_two_paces_weigh_as_much),
 		cmocka_unit_test(process_that_begins_later_keeps_its_time),
 		cmocka_unit_test(everything_comes_along),
 		cmocka_unit_test(file_keeps_the_processes),

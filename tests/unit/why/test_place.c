@@ -38,6 +38,13 @@ static void run_time_of_languages_is_not_the_program(void **state)
 	(void)state;
 	assert_place("main;push_all;void std::__push_heap<int*>(int*)",
 		     "push_all", "void std::__push_heap<int*>(int*)");
+	assert_place("main;std::vector<int, std::allocator<int> > "
+		     "app::make<int>(int);std::sort<int*>(int*)",
+		     "std::vector<int, std::allocator<int> > "
+		     "app::make<int>(int)",
+		     "std::sort<int*>(int*)");
+	assert_place("main;bool std::operator< <char>(int)", "main",
+		     "bool std::operator< <char>(int)");
 	assert_place("main;take(std::string);core::ptr::drop",
 		     "take(std::string)", "core::ptr::drop");
 	assert_place("main.serve;runtime.gopark", "main.serve",

@@ -98,10 +98,30 @@ static void path_has_the_parts_of_what_was_waited_for(void **state)
 	fgt_ring_slice_free(slice);
 }
 
+/* It has a lower tid than the one that is there, and was there before. */
+static void thread_that_has_ended_is_not_chosen(void **state)
+{
+	struct fgt_ring_slice *slice = fixture_new(TICKS);
+	uint32_t dead = fixture_thread(slice, 4242, "dead");
+	uint32_t alive = fixture_thread(slice, 4250, "alive");
+	struct fgt_explanation *explanation;
+
+	(void)state;
+	fixture_run(slice, dead, 0, FIRST / 2, fixture_stack(slice, IDLE),
+		    FIXTURE_EPOLL);
+	fixture_run(slice, alive, 0, TICKS, fixture_stack(slice, IDLE),
+		    FIXTURE_EPOLL);
+	explanation = explain(slice, 0);
+	assert_int_equal(explanation->thread, alive);
+	fgt_explanation_free(explanation);
+	fgt_ring_slice_free(slice);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(recurring_work_is_a_cause),
+		cmocka_unit_test(thread_that_has_ended_is_not_chosen),
 		cmocka_unit_test(path_has_the_parts_of_what_was_waited_for),
 	};
 
