@@ -45,7 +45,11 @@ bool fgt_file_id_is(const struct fgt_file_id *id, int fd)
 int fgt_memfd_open(const char *name, size_t len_bytes, int *ret_fd)
 {
 	FGT_AUTO(fgt_fd_close) int fd = -1;
+	struct rlimit limit;
 
+	/* The kernel would send SIGXFSZ, which ends the program. */
+	if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < len_bytes)
+		return -EFBIG;
 	fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (fd < 0)
 		return -errno;

@@ -29,7 +29,8 @@ bool fgt_file_id_is(const struct fgt_file_id *id, int fd);
 
 /* ---- Memory that other processes map ------------------------------------ */
 
-/* len_bytes of zeros, not sealed yet. errno of memfd_create and ftruncate. */
+/* len_bytes of zeros, not sealed yet. -EFBIG: more than files may have
+ * (ulimit -f); errno of memfd_create and ftruncate. */
 int fgt_memfd_open(const char *name, size_t len_bytes, int *ret_fd);
 
 /*

@@ -78,6 +78,8 @@ void fgt_registrar_begin(int ring_fd)
 	registrar.retry_ns = 0;
 	atomic_store_explicit(&registrar.connect_error, 0,
 			      memory_order_relaxed);
+	atomic_store_explicit(&fgt_library.has_default_destination, false,
+			      memory_order_relaxed);
 	set_state(false, 0, "");
 }
 

@@ -15,7 +15,7 @@
 
 int fgt_checksum_read(int fd, uint64_t deadline_ns, uint32_t *ret_crc)
 {
-	uint8_t chunk[65536];
+	uint8_t chunk[8192]; /* stacks of threads may be small */
 	struct stat status;
 	uLong crc = 0;
 	off_t at = 0;

@@ -84,7 +84,7 @@ static int error_of_xz(lzma_ret result)
 
 static int unpack_some(lzma_stream *stream, const struct fgt_sink *sink)
 {
-	uint8_t chunk[65536];
+	uint8_t chunk[8192]; /* stacks of threads may be small */
 	lzma_ret result = LZMA_OK;
 	int error = 0;
 

@@ -2,6 +2,7 @@
 /*
  * Descriptors in a program that closes those that it did not open.
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,6 +26,22 @@ static int open_apart(void)
 static bool is_open(int fd)
 {
 	return fcntl(fd, F_GETFD) >= 0;
+}
+
+/* SIGXFSZ would end the program, before its main() at times. */
+static void memory_beyond_the_limit_of_files_is_refused(void **state)
+{
+	struct rlimit before, low;
+	int fd = -1;
+
+	(void)state;
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+	low = before;
+	low.rlim_cur = 4096;
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &low), 0);
+	assert_int_equal(fgt_memfd_open("test", 8192, &fd), -EFBIG);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+	assert_int_equal(fd, -1);
 }
 
 static void moved_descriptors_are_closed(void **state)
@@ -138,6 +155,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(numbers_are_counted_wherever_they_are),
+		cmocka_unit_test(memory_beyond_the_limit_of_files_is_refused),
 		cmocka_unit_test(moved_descriptors_are_closed),
 		cmocka_unit_test(files_of_the_program_are_not_closed),
 		cmocka_unit_test(moved_descriptors_are_recognised),
