@@ -109,9 +109,9 @@ static void inlined_calls_are_separate_levels(void **state)
 	assert_non_null(strstr(
 		buffer.bytes,
 		"{\"name\":\"ns::work(char const*)\",\"ph\":\"B\",\"pid\":4242,"
-		"\"tid\":4242,\"ts\":99999.999},\n"
+		"\"tid\":4242,\"ts\":99999},\n"
 		"{\"name\":\"clamp\\u003cint>\",\"ph\":\"B\",\"pid\":4242,"
-		"\"tid\":4242,\"ts\":99999.999}"));
+		"\"tid\":4242,\"ts\":99999}"));
 	assert_non_null(strstr(buffer.bytes,
 			       "\"notes\":{\"trigger\":\"st\\\"uck\","
 			       "\"cause\":\"\"}"));
@@ -236,15 +236,15 @@ static void levels_of_one_change_are_one_event_each(void **state)
 	assert_non_null(strstr(
 		buffer.bytes,
 		"{\"name\":\"main\",\"ph\":\"B\",\"pid\":4242,\"tid\":4242,"
-		"\"ts\":0.000},\n"
+		"\"ts\":0},\n"
 		"{\"name\":\"x\",\"ph\":\"X\",\"pid\":4242,\"tid\":4242,"
-		"\"ts\":5000.001,\"dur\":9999.998},\n"
+		"\"ts\":5000,\"dur\":10000},\n"
 		"{\"name\":\"y\",\"ph\":\"X\",\"pid\":4242,\"tid\":4242,"
-		"\"ts\":5000.001,\"dur\":9999.998},\n"
+		"\"ts\":5000,\"dur\":10000},\n"
 		"{\"name\":\"z\",\"ph\":\"X\",\"pid\":4242,\"tid\":4242,"
-		"\"ts\":5000.001,\"dur\":9999.998},\n"
+		"\"ts\":5000,\"dur\":10000},\n"
 		"{\"name\":\"main\",\"ph\":\"E\",\"pid\":4242,\"tid\":4242,"
-		"\"ts\":30000.000}\n"));
+		"\"ts\":30000}\n"));
 	fixture_buffer_done(&buffer);
 	fgt_ring_slice_free(slice);
 }

@@ -45,6 +45,14 @@ void fgt_chrome_begin(struct fgt_json *json, const char *name,
 	fgt_json_put_uint(json, "tid", tid);
 }
 
+void fgt_chrome_put_us(struct fgt_json *json, const char *key, uint64_t ns)
+{
+	if (ns % 1000)
+		fgt_json_put_decimal(json, key, ns, 3);
+	else
+		fgt_json_put_uint(json, key, ns / 1000);
+}
+
 /* Older releases of speedscope want a ts on these too. */
 static void begin_metadata_of(struct fgt_json *json, const char *name,
 			      uint64_t pid, uint64_t tid)

@@ -20,6 +20,9 @@ static inline uint64_t fgt_chrome_id(int32_t id)
 void fgt_chrome_begin(struct fgt_json *json, const char *name,
 		      const char *phase, uint64_t pid, uint64_t tid);
 
+/* As µs, without decimals if there are none. */
+void fgt_chrome_put_us(struct fgt_json *json, const char *key, uint64_t ns);
+
 /* Ends an event that has its args open. */
 void fgt_chrome_end_args(struct fgt_json *json);
 

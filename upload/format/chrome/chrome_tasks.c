@@ -31,8 +31,8 @@ struct tasks {
 
 static void put_ts(struct tasks *tasks, uint64_t mono_ns)
 {
-	fgt_json_put_decimal(tasks->json, "ts",
-			     mono_ns - tasks->slice->tick_ns[0], 3);
+	fgt_chrome_put_us(tasks->json, "ts",
+			  mono_ns - tasks->slice->tick_ns[0]);
 }
 
 static uint64_t tasks_pid(const struct tasks *tasks)

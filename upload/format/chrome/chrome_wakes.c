@@ -7,7 +7,7 @@
 #include "upload/format/chrome/chrome.h"
 #include "upload/format/parts/arrows.h"
 
-/* Readers pair the ends by category, name and id. */
+/* Readers pair the ends by category, name and id. In whole µs, as the slices. */
 static void put_end(const struct fgt_ring_slice *slice, uint32_t thread,
 		    const char *phase, uint32_t id, uint64_t mono_ns,
 		    struct fgt_json *json)
@@ -15,7 +15,8 @@ static void put_end(const struct fgt_ring_slice *slice, uint32_t thread,
 	fgt_chrome_begin(json, "wake", phase,
 			 fgt_chrome_id(fgt_slice_process_of(slice, thread).pid),
 			 fgt_chrome_id(slice->threads[thread].tid));
-	fgt_json_put_decimal(json, "ts", mono_ns - slice->tick_ns[0], 3);
+	mono_ns -= slice->tick_ns[0];
+	fgt_chrome_put_us(json, "ts", mono_ns - mono_ns % 1000);
 	fgt_json_put_string(json, "cat", "wake");
 	fgt_json_put_uint(json, "id", (uint64_t)id + 1);
 	/* To the slice around it, not to the next one. */
