@@ -74,7 +74,8 @@ static int make_sampler(struct recorder *recorder)
 		.is_confined = !fgt_signal_permission_is_free(),
 		.running = &fgt_running_own,
 		.excluded_tids = { recorder->options.own_tids[0],
-				   recorder->options.own_tids[1] },
+				   recorder->options.own_tids[1],
+				   recorder->options.own_tids[2] },
 		.explain = explain,
 		.context = recorder,
 	};
@@ -158,6 +159,7 @@ static void forked(void *context)
 
 	fgt_sampler_forked(recorder->sampler, recorder->target);
 	fgt_image_cache_forked(recorder->cache);
+	fgt_embed_spool_forked();
 }
 
 /* ---- Slices ------------------------------------------------------------ */
@@ -324,6 +326,7 @@ static int deliver(const uint8_t *bytes, size_t len_bytes,
 		rc = fgt_dispatch_text(slice, destination, facts, &own,
 				       &outcome, why);
 	fgt_embed_server_take(server, &outcome, rc);
+	server->unsent = rc < 0 ? outcome.category : FGT_CATEGORY_TRANSACTION;
 	count_unsent(server, &outcome, rc);
 	asked_s = outcome.limits.seconds[FGT_CATEGORY_TRANSACTION];
 	if (rc < 0 && outcome.retry_after_s > asked_s)
@@ -331,6 +334,17 @@ static int deliver(const uint8_t *bytes, size_t len_bytes,
 	if (ret_wait_s)
 		*ret_wait_s = asked_s;
 	return rc;
+}
+
+/* A transaction that has arrived is not lost with the chunks after it. */
+static void lost(const char *destination, enum fgt_discard_reason reason)
+{
+	struct fgt_embed_server *server = find_server(destination);
+
+	if (server->unsent == FGT_CATEGORY_TRANSACTION)
+		server->discards.counts[reason][FGT_CATEGORY_TRANSACTION]++;
+	server->discards.counts[reason][FGT_CATEGORY_CHUNK]++;
+	server->unsent = FGT_CATEGORY_TRANSACTION;
 }
 
 static int spool_put(const struct fgt_embed_spool *spool, const uint8_t *bytes,
@@ -359,6 +373,7 @@ fgt_embed(void)
 		.forked = forked,
 		.write = write_slice,
 		.deliver = deliver,
+		.lost = lost,
 		.spool_put = spool_put,
 		.spool_send = fgt_embed_spool_send,
 	};

@@ -16,10 +16,10 @@
 #include "upload/deliver/sentry_report.h"
 #include "upload/format/parts/transaction.h"
 
-#define FGT_EMBED_VERSION 9
+#define FGT_EMBED_VERSION 10
 #define FGT_EMBED_SYMBOL  "fgt_embed"
 
-#define FGT_EMBED_OWN_TIDS 2
+#define FGT_EMBED_OWN_TIDS 3
 
 struct fgt_embed_options {
 	unsigned int hz, ring_seconds;
@@ -37,6 +37,7 @@ struct fgt_upload_limits;
 struct fgt_embed_server {
 	struct fgt_pauses pauses;
 	struct fgt_sentry_discards discards; /* not reported yet */
+	uint32_t unsent; /* category of what was sent last; and what follows */
 };
 
 /* A directory that outlives the program, and a destination. */
@@ -94,6 +95,9 @@ struct fgt_embed_ops {
 		       const struct fgt_upload_limits *limits,
 		       const struct fgt_transaction_facts *facts,
 		       struct fgt_why *why, unsigned int *ret_wait_s);
+	/* Of that destination: what was delivered last, or has not been tried,
+	 * is lost; goes into the next report. In the thread of deliver. */
+	void (*lost)(const char *destination, enum fgt_discard_reason reason);
 	/* fgt_embed_spool_put() of bytes that are checked, and
 	 * fgt_embed_spool_send(); see embed_spool.h. Both block. */
 	int (*spool_put)(const struct fgt_embed_spool *spool,

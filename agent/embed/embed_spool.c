@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Puts deliveries into a directory, and sends them from there. Runs on the
- * library's worker; waits as long as the disk and a destination do.
+ * Puts deliveries into a directory, on the library's worker, and sends them from
+ * there, on another thread. The first waits as long as the disk does, the second
+ * as a destination.
  */
 #include "agent/embed/embed_spool.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -53,6 +55,22 @@ static int parse(const struct fgt_embed_spool *spool,
 	return 0;
 }
 
+/*
+ * What is done with the directory by the thread that puts and the one that
+ * sends, except requests. The lock in it is the process's: who opens and closes
+ * it while the other one sends would release it.
+ */
+static struct {
+	pthread_mutex_t lock;
+	bool is_sending; /* the directory's lock is held */
+} shared = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+void fgt_embed_spool_forked(void)
+{
+	pthread_mutex_init(&shared.lock, NULL);
+	shared.is_sending = false;
+}
+
 /* ---- Into the directory -------------------------------------------------- */
 
 struct putting {
@@ -73,14 +91,19 @@ static int take(void *context, const struct fgt_payload *payload,
 			       wall_now(), &id, why);
 }
 
-/* With the lock, the oldest go to make room; without it, none does. */
+/* If this process has the lock, the oldest go to make room; else none does. */
 static int open_to_put(const char *path, struct fgt_spool **ret_spool,
 		       struct fgt_why *why)
 {
-	const struct fgt_spool_options options = { .path = path,
-						   .max_bytes = BYTES_MAX,
-						   .max_entries = ENTRIES_MAX };
-	int r = fgt_spool_open(&options, wall_now(), ret_spool, why);
+	const struct fgt_spool_options options = {
+		.path = path,
+		.max_bytes = BYTES_MAX,
+		.max_entries = ENTRIES_MAX,
+		.is_dropping_guest = shared.is_sending,
+	};
+	int r = shared.is_sending
+			? -EBUSY
+			: fgt_spool_open(&options, wall_now(), ret_spool, why);
 
 	return r == -EBUSY ? fgt_spool_open_as_guest(&options, ret_spool, why)
 			   : r;
@@ -100,13 +123,16 @@ int fgt_embed_spool_put(const struct fgt_embed_spool *spool,
 						 .is_stored = true };
 	int r = parse(spool, &destination, why);
 
-	if (r == 0)
-		r = open_to_put(spool->path, &putting.spool, why);
 	if (r < 0)
 		return r;
 	write_name(spool->destination, putting.name, sizeof(putting.name));
-	r = fgt_destination_encode(destination, slice, &options, &taker, why);
+	pthread_mutex_lock(&shared.lock);
+	r = open_to_put(spool->path, &putting.spool, why);
+	if (r == 0)
+		r = fgt_destination_encode(destination, slice, &options, &taker,
+					   why);
 	fgt_spool_close(putting.spool);
+	pthread_mutex_unlock(&shared.lock);
 	return r;
 }
 
@@ -180,6 +206,7 @@ static int send_file(int fd, const struct fgt_embed_spool *spool,
 	return outcome.is_refused ? -EAGAIN : r;
 }
 
+/* Under the lock, except the request. */
 static int send_entry(struct fgt_spool *opened, const struct fgt_spool_id *id,
 		      const struct fgt_embed_spool *spool, struct fgt_why *why,
 		      unsigned int *ret_wait_s)
@@ -197,7 +224,11 @@ static int send_entry(struct fgt_spool *opened, const struct fgt_spool_id *id,
 				   "cannot open an entry of the spool: %s; "
 				   "check its disk",
 				   strerror(-r));
+	shared.is_sending = true;
+	pthread_mutex_unlock(&shared.lock);
 	r = send_file(fd, spool, destination, why, ret_wait_s);
+	pthread_mutex_lock(&shared.lock);
+	shared.is_sending = false;
 	if (r == -EBADMSG)
 		fgt_spool_condemn(opened, id);
 	else if (r != -EAGAIN)
@@ -205,8 +236,9 @@ static int send_entry(struct fgt_spool *opened, const struct fgt_spool_id *id,
 	return r;
 }
 
-int fgt_embed_spool_send(const struct fgt_embed_spool *spool,
-			 struct fgt_why *why, unsigned int *ret_wait_s)
+/* Under the lock. */
+static int send_oldest(const struct fgt_embed_spool *spool, struct fgt_why *why,
+		       unsigned int *ret_wait_s)
 {
 	FGT_AUTO(fgt_spool_close) struct fgt_spool *opened = NULL;
 	struct spool_search search = { .is_found = false };
@@ -225,4 +257,15 @@ int fgt_embed_spool_send(const struct fgt_embed_spool *spool,
 	if (!search.is_found)
 		return -ENOENT;
 	return send_entry(opened, &search.id, spool, why, ret_wait_s);
+}
+
+int fgt_embed_spool_send(const struct fgt_embed_spool *spool,
+			 struct fgt_why *why, unsigned int *ret_wait_s)
+{
+	int r;
+
+	pthread_mutex_lock(&shared.lock);
+	r = send_oldest(spool, why, ret_wait_s);
+	pthread_mutex_unlock(&shared.lock);
+	return r;
 }

@@ -4,6 +4,8 @@
  * during a call only: the program may close any descriptor, and another process
  * of it may use the same directory between two calls.
  *
+ * One thread may put while another one sends: only the disk delays the first.
+ *
  * Entries are found again by a hash of their destination, which may be a
  * secret.
  *
@@ -30,6 +32,9 @@ int fgt_embed_spool_put(const struct fgt_embed_spool *spool,
  */
 int fgt_embed_spool_send(const struct fgt_embed_spool *spool,
 			 struct fgt_why *why, unsigned int *ret_wait_s);
+
+/* In the child of a fork, where no other thread uses it. */
+void fgt_embed_spool_forked(void);
 
 struct fgt_dispatch_outcome;
 

@@ -61,8 +61,16 @@ struct fgt_backend {
 	 */
 	int (*deliver)(const struct fgt_delivery *delivery,
 		       struct fgt_why *why);
+	/*
+	 * Worker: what was delivered last, or was never tried, is lost.
+	 * NULL: the agent counts.
+	 */
+	void (*lost)(const char *destination, enum fgt_discard_reason reason);
 	/* Once a second, worker: reconnects, notices changes. */
 	void (*refresh)(void);
+	/* Worker. False: fgt_flush() and fgt_stop() wait, as for a
+	 * part. NULL: always. */
+	bool (*is_idle)(void);
 	bool (*is_recording)(void);
 	double (*hz)(void);
 	/* What is not permitted, its cause and what to do; "": nothing. */
@@ -82,9 +90,17 @@ struct fgt_backend {
 int fgt_agent_link_open(bool is_needed);
 extern const struct fgt_backend fgt_agent_link;
 
-/* own_tids: threads of the library, which are never sampled; 0: none. -ENOENT:
- * libfgtrace-embed.so is not installed; -EPERM; -ENOMEM. */
-int fgt_embedded_open(const int32_t own_tids[FGT_EMBED_OWN_TIDS]);
+/* Threads of the library. */
+struct fgt_own_threads {
+	int32_t worker_tid, activity_tid; /* never sampled; 0: there is none */
+	/* The worker makes a further one a user of the library, which is one
+	 * until it calls leave: see start.h. */
+	void (*hold)(void);
+	void (*leave)(void);
+};
+
+/* -ENOENT: libfgtrace-embed.so is not installed; -EPERM; -ENOMEM; -EAGAIN. */
+int fgt_embedded_open(const struct fgt_own_threads *own);
 extern const struct fgt_backend fgt_embedded;
 
 #endif

@@ -74,6 +74,11 @@ static int deliver(const struct fgt_delivery *delivery, struct fgt_why *why)
 	return rc;
 }
 
+static void lost(const char *destination, enum fgt_discard_reason reason)
+{
+	ops->lost(destination, reason);
+}
+
 /* Other descriptors that the program closes are reopened by the recorder. */
 static void refresh(void)
 {
@@ -113,6 +118,7 @@ static void forked(void)
 
 static void close_embedded(void)
 {
+	fgt_spooling_stop();
 	ops->stop(recorder);
 }
 
@@ -132,15 +138,33 @@ static int check_file_limit(struct fgt_why *why)
 			   (unsigned long long)limit.rlim_cur, FILES_LEAST);
 }
 
-int fgt_embedded_open(const int32_t own_tids[FGT_EMBED_OWN_TIDS])
+/* The sender first: its thread is not sampled. */
+static int open_recorder(const struct fgt_own_threads *own,
+			 struct fgt_embed_options *embed_options,
+			 struct fgt_why *why)
 {
 	const struct fgt_options *options = &fgt_library.settings.options;
-	const struct fgt_embed_options embed_options = {
+	int rc = fgt_spooling_start(ops, own, options->spool_dir,
+				    options->destination,
+				    &embed_options->own_tids[2]);
+
+	if (rc < 0)
+		return rc;
+	rc = ops->start(embed_options, &recorder, why);
+	if (rc < 0)
+		fgt_spooling_stop();
+	return rc;
+}
+
+int fgt_embedded_open(const struct fgt_own_threads *own)
+{
+	const struct fgt_options *options = &fgt_library.settings.options;
+	struct fgt_embed_options embed_options = {
 		.hz = options->hz,
 		.ring_seconds = options->ring_seconds,
 		.ring_bytes = options->ring_bytes,
 		.spans_fd = fgt_journal_fd(),
-		.own_tids = { own_tids[0], own_tids[1] },
+		.own_tids = { own->worker_tid, own->activity_tid },
 		.log = fgt_report_line,
 	};
 	struct fgt_why why = { "" };
@@ -149,12 +173,9 @@ int fgt_embedded_open(const int32_t own_tids[FGT_EMBED_OWN_TIDS])
 	if (rc == 0)
 		rc = fgt_embed_load(&ops, &why);
 	if (rc == 0)
-		rc = ops->start(&embed_options, &recorder, &why);
+		rc = open_recorder(own, &embed_options, &why);
 	if (rc < 0 && why.text[0])
 		fgt_report_line(NULL, why.text);
-	if (rc == 0)
-		fgt_spooling_start(ops, options->spool_dir,
-				   options->destination);
 	return rc == -EACCES ? -EPERM : rc;
 }
 
@@ -163,7 +184,9 @@ const struct fgt_backend fgt_embedded = {
 	.cut = cut,
 	.cut_transaction = cut_transaction,
 	.deliver = deliver,
+	.lost = lost,
 	.refresh = refresh,
+	.is_idle = fgt_spooling_is_idle,
 	.is_recording = is_recording,
 	.hz = hz,
 	.get_limitation = get_limitation,

@@ -148,6 +148,13 @@ int fgt_library_enter(void)
 	return r;
 }
 
+void fgt_library_hold(void)
+{
+	lock();
+	library.users++;
+	unlock();
+}
+
 /* There is no user. */
 static void take_apart(void)
 {
@@ -200,7 +207,12 @@ void fgt_library_round_ended(bool is_idle, uint64_t wanted)
 /* The agent, or the embedded recorder. */
 static int open_backend(int32_t worker_tid)
 {
-	const int32_t own_tids[] = { worker_tid, fgt_activity_tid() };
+	const struct fgt_own_threads own = {
+		.worker_tid = worker_tid,
+		.activity_tid = fgt_activity_tid(),
+		.hold = fgt_library_hold,
+		.leave = fgt_library_leave,
+	};
 	enum fgt_mode mode = fgt_library.settings.options.mode;
 	const struct fgt_backend *backend = &fgt_agent_link;
 	int r = -ENOENT;
@@ -209,7 +221,7 @@ static int open_backend(int32_t worker_tid)
 		r = fgt_agent_link_open(mode == FGT_AUTO);
 	if (r < 0 && mode != FGT_AGENT) {
 		backend = &fgt_embedded;
-		r = fgt_embedded_open(own_tids);
+		r = fgt_embedded_open(&own);
 	}
 	if (r < 0)
 		return r;

@@ -20,6 +20,8 @@
  */
 int fgt_library_enter(void);
 void fgt_library_leave(void);
+/* A user makes another thread one, also while the library stops. */
+void fgt_library_hold(void);
 
 /* -ESHUTDOWN if fgt_stop() comes first. Between enter and leave. */
 int fgt_library_wait_until(uint64_t when_ns);

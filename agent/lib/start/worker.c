@@ -75,6 +75,13 @@ static bool are_parts_idle(void)
 	return true;
 }
 
+static bool is_backend_idle(void)
+{
+	const struct fgt_backend *backend = fgt_library.backend;
+
+	return !backend->is_idle || backend->is_idle();
+}
+
 static void give_up_parts(void)
 {
 	for (unsigned int i = 0; i < FGT_PARTS; i++)
@@ -109,7 +116,7 @@ static bool do_round(uint64_t *refresh_ns, uint64_t *ret_next_ns)
 		work_parts(now_ns, leave_ns != 0 ? leave_ns : *refresh_ns);
 	*ret_next_ns = earlier(*ret_next_ns,
 			       fgt_program_end_check(&worker.end, now_ns));
-	is_idle = are_parts_idle();
+	is_idle = are_parts_idle() && is_backend_idle();
 	is_last = leave_ns != 0 && (is_idle || fgt_now() >= leave_ns);
 	if (is_last)
 		give_up_parts();

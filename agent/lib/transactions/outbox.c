@@ -135,6 +135,15 @@ static void take_out(struct fgt_outbox *outbox, struct fgt_outbox_item *item,
 	item->free(item);
 }
 
+/* It leaves the box undelivered, and the report to its destination gives the reason. */
+static void lose(struct fgt_outbox *outbox, const struct fgt_backend *backend,
+		 struct fgt_outbox_item *item, enum fgt_discard_reason reason)
+{
+	if (backend->lost)
+		backend->lost(item->destination, reason);
+	take_out(outbox, item, false);
+}
+
 /* ---- Destinations that asked for a pause -------------------------------- */
 
 /* Two destinations with one hash share their pause. */
@@ -236,7 +245,8 @@ static void cut(struct fgt_outbox *outbox, const struct fgt_backend *backend,
 	snprintf(line, sizeof(line),
 		 "cannot cut the stacks of a transaction: %s", strerror(-r));
 	outbox->log(NULL, line);
-	take_out(outbox, item, false);
+	lose(outbox, backend, item,
+	     r == -ENODATA ? FGT_DISCARD_NO_DATA : FGT_DISCARD_INTERNAL);
 }
 
 static void deliver(struct fgt_outbox *outbox,
@@ -257,9 +267,10 @@ static void deliver(struct fgt_outbox *outbox,
 		outbox->log(NULL, why.text);
 	if (not_before_ns > now_ns)
 		hold(outbox, item->destination, not_before_ns);
-	if (r == -EAGAIN && try_later(outbox, item, now_ns, not_before_ns))
-		return;
-	take_out(outbox, item, r == 0);
+	if (r != -EAGAIN)
+		take_out(outbox, item, r == 0);
+	else if (!try_later(outbox, item, now_ns, not_before_ns))
+		lose(outbox, backend, item, FGT_DISCARD_NETWORK);
 }
 
 /* Not before the end of its destination's pause. */
@@ -272,7 +283,7 @@ static void deliver_in_time(struct fgt_outbox *outbox,
 	if (until_ns <= now_ns)
 		deliver(outbox, backend, item, now_ns);
 	else if (!put_off(outbox, item, now_ns, until_ns))
-		take_out(outbox, item, false);
+		lose(outbox, backend, item, FGT_DISCARD_LIMITED);
 }
 
 static uint64_t find_next(struct fgt_outbox *outbox)

@@ -364,9 +364,31 @@ def processes_that_do_not_start(checks, bench):
     case.close()
 
 
+def losses_of_embedded_programs(checks, bench):
+    """All tries take two minutes."""
+    server = SentryServer(no_answer)
+    program = Program(bench, mode="embedded", destination=dsn_of(server),
+                      **EVERY)
+    request(program)
+    until(lambda: program.status()["undelivered"] == 1, 150)
+    server.script = accept
+    request(program)
+    request(program)
+    program.ask("flush 20000")
+    checks.ok("embedded: what no try has delivered is reported",
+              reports_of(bench, server) == [
+                  ("network_error", "transaction", 1),
+                  ("network_error", "profile_chunk", 1)],
+              (reports_of(bench, server), program.status()))
+    program.close()
+    server.close()
+
+
 GROUPS = (transactions_and_chunks, answers_are_final, limits_by_category,
           processes_that_die, processes_that_do_not_start,
           limits_of_embedded_programs, spools_of_embedded_programs)
+if os.environ.get("FGT_TESTS_SOAK"):
+    GROUPS += (losses_of_embedded_programs,)
 
 if __name__ == "__main__":
     run_groups(GROUPS)

@@ -98,9 +98,9 @@ int fgt_agent_link_open(bool is_needed)
 	return 0;
 }
 
-int fgt_embedded_open(const int32_t own_tids[FGT_EMBED_OWN_TIDS])
+int fgt_embedded_open(const struct fgt_own_threads *own)
 {
-	(void)own_tids;
+	(void)own;
 	return -ENOENT;
 }
 

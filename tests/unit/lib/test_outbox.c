@@ -29,6 +29,7 @@ static struct {
 	unsigned int freed;
 	const struct fgt_slice *last_slice;
 	uint64_t cut_from, cut_to;
+	unsigned int lost[FGT_DISCARD_COUNT];
 } world;
 
 /* The one thing of the library that the box needs. */
@@ -85,8 +86,15 @@ static void log_line(void *context, const char *line)
 	world.lines++;
 }
 
-static const struct fgt_backend plain = { .deliver = deliver };
+static void lost(const char *destination, enum fgt_discard_reason reason)
+{
+	assert_string_equal(destination, "/spool");
+	world.lost[reason]++;
+}
+
+static const struct fgt_backend plain = { .deliver = deliver, .lost = lost };
 static const struct fgt_backend cutting = { .deliver = deliver,
+					    .lost = lost,
 					    .cut_transaction = cut };
 static const struct fgt_transaction_facts facts = {
 	.begin_ns = NOW - SECOND, .end_ns = NOW - SECOND / 2
@@ -254,6 +262,7 @@ static void item_is_retried_after_doubled_delays(void **state)
 	assert_int_equal(world.outbox.delivered, 0);
 	assert_int_equal(world.freed, 1);
 	assert_int_equal(world.lines, FGT_OUTBOX_TRIES);
+	assert_int_equal(world.lost[FGT_DISCARD_NETWORK], 1);
 }
 
 static void item_that_waits_does_not_delay_the_next(void **state)
@@ -312,6 +321,8 @@ static void item_is_given_up_when_the_pause_is_too_long(void **state)
 	assert_int_equal(step(NOW), FGT_OUTBOX_NEVER);
 	assert_int_equal(world.deliveries, 1);
 	assert_int_equal(world.outbox.undelivered, 2);
+	assert_int_equal(world.lost[FGT_DISCARD_NETWORK], 1);
+	assert_int_equal(world.lost[FGT_DISCARD_LIMITED], 1);
 	world.result = 0;
 	assert_int_equal(put(until_ns), 0);
 	step(until_ns);
@@ -358,6 +369,7 @@ static void item_is_given_up_when_its_range_is_overwritten(void **state)
 			 FGT_OUTBOX_NEVER);
 	assert_int_equal(world.deliveries, 0);
 	assert_int_equal(world.outbox.undelivered, 1);
+	assert_int_equal(world.lost[FGT_DISCARD_NO_DATA], 1);
 }
 
 static void closed_box_gives_up_its_items(void **state)

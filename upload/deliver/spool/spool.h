@@ -50,6 +50,8 @@ struct fgt_spool_options {
 	size_t max_entries; /* 0: FGT_SPOOL_ENTRIES */
 	uint64_t max_age_ns; /* 0: FGT_SPOOL_AGE_NS */
 	const struct fgt_spool_disk *disk; /* NULL: the kernel's */
+	/* As a guest: its process has the lock, and expects that entries go. */
+	bool is_dropping_guest;
 	/* Both may be NULL, and must not use the spool. dropped: an entry is
 	 * about to go, or was damaged when it was found. found: one is there
 	 * that this process has not added; head is NULL if the disk cannot read
@@ -73,7 +75,8 @@ int fgt_spool_open(const struct fgt_spool_options *options, uint64_t now_ns,
 /*
  * Opens it without its lock, while another process may use it: to _add()
  * entries, which that process finds, or to _look() at them and _remove() them.
- * No entry goes to make room, and what is damaged stays where it is.
+ * No entry goes to make room, unless is_dropping_guest, and what is damaged stays
+ * where it is.
  */
 int fgt_spool_open_as_guest(const struct fgt_spool_options *options,
 			    struct fgt_spool **ret_spool, struct fgt_why *why);

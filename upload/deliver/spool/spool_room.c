@@ -83,7 +83,9 @@ void fgt_spool_drop(struct fgt_spool *spool,
 bool fgt_spool_drop_oldest(struct fgt_spool *spool, enum fgt_spool_drop reason)
 {
 	const struct fgt_spool_entry *oldest =
-		spool->is_guest ? NULL : fgt_spool_index_oldest(&spool->index);
+		spool->is_guest && !spool->options.is_dropping_guest
+			? NULL
+			: fgt_spool_index_oldest(&spool->index);
 
 	if (oldest)
 		fgt_spool_drop(spool, oldest, reason);
