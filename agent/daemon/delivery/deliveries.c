@@ -336,20 +336,21 @@ void fgt_deliveries_discard(struct fgt_deliveries *deliveries, const char *name,
 
 	fgt_delivery_limits_discard(&deliveries->limits, &address, reason,
 				    category);
+	if (deliveries->is_sentry_v1 && category == FGT_CATEGORY_TRANSACTION)
+		fgt_delivery_limits_discard(&deliveries->limits, &address,
+					    reason, FGT_CATEGORY_PROFILE);
 }
 
 void fgt_deliveries_discard_kept(struct fgt_deliveries *deliveries,
 				 const struct fgt_delivery_kept *kept,
 				 enum fgt_discard_reason reason)
 {
-	bool is_v1 = deliveries->is_sentry_v1 && !kept->is_chunk;
-
 	if (!kept->is_chunk)
 		fgt_deliveries_discard(deliveries, kept->configured, reason,
 				       FGT_CATEGORY_TRANSACTION);
-	fgt_deliveries_discard(deliveries, kept->configured, reason,
-			       is_v1 ? FGT_CATEGORY_PROFILE
-				     : FGT_CATEGORY_CHUNK);
+	if (kept->is_chunk || !deliveries->is_sentry_v1)
+		fgt_deliveries_discard(deliveries, kept->configured, reason,
+				       FGT_CATEGORY_CHUNK);
 }
 
 /* Deliveries that wait for another try, or for more than a second, are tried

@@ -27,7 +27,8 @@
 #define FGT_DELIVERY_NAME     "fgt-delivery"
 #define FGT_DELIVERY_VERB     "deliver-slice"
 #define FGT_DELIVERY_BODY_MAX 65536
-#define FGT_DELIVERY_MAX_S    90 /* of its life */
+#define FGT_DELIVERY_MAX_S    90 /* of its life: the agent ends it then */
+#define FGT_DELIVERY_ALARM_S  95 /* it ends by itself, if no agent does */
 #define FGT_DELIVERY_DATA_MAX ((uint64_t)64 << 20) /* a .fgt file */
 
 #define FGT_DELIVERY_TRIGGER 64 /* bytes of a trigger's name */

@@ -12,18 +12,19 @@ void fgt_delivery_job_discard(struct fgt_delivery_job *job,
 			      enum fgt_discard_reason reason, uint32_t category)
 {
 	struct fgt_delivery_limits *limits = &job->deliveries->limits;
-	const uint32_t profile = job->deliveries->is_sentry_v1
-					 ? FGT_CATEGORY_PROFILE
-					 : FGT_CATEGORY_CHUNK;
+	const bool is_v1 = job->deliveries->is_sentry_v1;
 	const bool is_chunk = job->cut.chunk.profiler_id[0];
+	/* The keeper has the chunks apart. */
+	const bool has_profile = is_v1 || !job->settled;
 
 	if (!is_chunk)
 		fgt_delivery_limits_discard(limits, &job->address, reason,
 					    category);
-	if (is_chunk || (category == FGT_CATEGORY_TRANSACTION && !job->settled))
+	if (is_chunk || (category == FGT_CATEGORY_TRANSACTION && has_profile))
 		fgt_delivery_limits_discard(limits, &job->address, reason,
-					    is_chunk ? FGT_CATEGORY_CHUNK
-						     : profile);
+					    is_v1 && !is_chunk
+						    ? FGT_CATEGORY_PROFILE
+						    : FGT_CATEGORY_CHUNK);
 }
 
 /* The server has seen the transaction that it answered with 429, and not the

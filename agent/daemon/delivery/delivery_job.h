@@ -92,7 +92,7 @@ void fgt_delivery_job_give_up(struct fgt_delivery_job *job,
 
 /*
  * Sentry gets to know of what is lost. The profile of a transaction that did
- * not arrive is lost with it, unless the spool has an entry for each.
+ * not arrive is lost with it, unless the spool has an entry for each: a chunk.
  */
 void fgt_delivery_job_discard(struct fgt_delivery_job *job,
 			      enum fgt_discard_reason reason,

@@ -16,6 +16,9 @@
 #define RETRY_S(tries) (UINT64_C(2) << 2 * ((tries)-1)) /* 2, 8, 32 … */
 #define WAIT_MAX_S     600 /* a longer wait counts as a refusal */
 
+/* Else what took too long would look like a process that died. */
+_Static_assert(FGT_DELIVERY_ALARM_S > FGT_DELIVERY_MAX_S, "the agent is first");
+
 static void remove_job(struct fgt_delivery_job *job)
 {
 	struct fgt_deliveries *deliveries = job->deliveries;
@@ -310,7 +313,7 @@ static int start_child(struct fgt_delivery_job *job)
 	job->about.tries++;
 	job->state = FGT_JOB_SENDS;
 	fgt_loop_arm(deliveries->loop, &job->timer,
-		     fgt_loop_now() + (FGT_DELIVERY_MAX_S + 1) * SECOND_NS);
+		     fgt_loop_now() + FGT_DELIVERY_MAX_S * SECOND_NS);
 	return 0;
 }
 

@@ -177,7 +177,7 @@ static int confine(const struct fgt_delivery_head *head)
 	signal(SIGXFSZ, SIG_IGN); /* write() fails instead */
 	signal(SIGTERM, SIG_DFL);
 	signal(SIGALRM, SIG_DFL);
-	alarm(FGT_DELIVERY_MAX_S);
+	alarm(FGT_DELIVERY_ALARM_S);
 	umask(077);
 	(void)!chdir("/");
 	open_null();

@@ -7,7 +7,6 @@ import json
 import os
 import random
 import signal
-import subprocess
 import sys
 import time
 
@@ -15,6 +14,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from kit import sentry_server  # noqa: E402
 from kit.daemon_bench import Daemon, run_groups, sleeper  # noqa: E402
 from kit.delivery.promtool import no_objection  # noqa: E402
+from kit.delivery.small_disk import may_mount, small_disk  # noqa: E402
 from kit.sentry_server import SentryServer, accept, answer, fixed  # noqa: E402
 from kit.transact import (  # noqa: E402
     EVERY, KEY, Envelope, Program, dsn_of, until)
@@ -271,15 +271,11 @@ def listed_ids(bench, name):
 
 def full_disk(checks, bench):
     """Fault D1: a file system of 64 KiB; the oldest go."""
-    if os.getuid() != 0:
-        print("# skipped: only root may mount")
+    if not may_mount():
         return
     server = SentryServer(fixed(503))
     folder = spool_of(bench, "full")
-    os.makedirs(folder, 0o700)
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k,mode=700", "none",
-                    folder], check=True)
-    try:
+    with small_disk(folder):
         daemon = Daemon(bench, "full", config(
             bench, "full", [url_entry("lab", server, 'format = "chrome";')]))
         program = Program(bench, mode="agent", socket=daemon.socket, **EVERY)
@@ -309,36 +305,47 @@ def full_disk(checks, bench):
             lambda: not entries_of(bench, "full")), daemon.log_text()[-600:])
         daemon.end()
         program.close()
-    finally:
-        subprocess.run(["umount", "-l", folder], check=False)
-        server.close()
+    server.close()
 
 
 def full_of_files(checks, bench):
-    """What had to go is in the next report to Sentry."""
+    """What had to go is in the next report to Sentry. With v1 an entry has a
+    transaction and its profile, with v2 one of both."""
+    full_of(checks, bench, "few", "", "profile_chunk", 1)
+    full_of(checks, bench, "few-v1", 'sentry: { profile = "v1"; };\n',
+            "profile", 2)
+
+
+def full_of(checks, bench, name, more, profile, quantity):
     server = SentryServer(sentry_server.no_answer)
-    daemon = Daemon(bench, "few", config(
-        bench, "few", [dsn_entry(bench, "few", server)], "spool_files = 2;"))
+    daemon = Daemon(bench, name, more + config(
+        bench, name, [dsn_entry(bench, name, server)], "spool_files = 2;"))
     program = Program(bench, mode="agent", socket=daemon.socket, **EVERY)
-    for _ in range(3):
+    for _ in range(3 + quantity):
         transaction(program)
     checks.ok("a full spool drops the oldest", daemon.until(
-        lambda: daemon.status()["spool_dropped_full"] >= 4),
+        lambda: daemon.status()["spool_dropped_full"] >= 3),
         daemon.log_text()[-600:])
+    until(lambda: daemon.status()["deliveries_waiting"] == 0)
     server.requests.clear()
     server.script = accept
     flush(bench, daemon)
-    until(lambda: not entries_of(bench, "few"))
+    until(lambda: not entries_of(bench, name))
     dropped = daemon.status()["spool_dropped_full"]
     transaction(program)
-    until(lambda: len(server.requests) >= 4)
-    reported = [event for request in server.requests for event in reports_of(
-        Envelope(bench, request.envelope()))]
+    until(lambda: len(server.requests) >= 5 - quantity)
+    envelopes = [Envelope(bench, request.envelope())
+                 for request in server.requests]
+    reported = [event for one in envelopes for event in reports_of(one)]
     checks.ok("and reports them as cache_overflow, by category", all(
         event["reason"] == "cache_overflow" for event in reported) and
-        sum(event["quantity"] for event in reported) == dropped and
+        sum(event["quantity"] for event in reported) == quantity * dropped and
         {event["category"] for event in reported} ==
-        {"transaction", "profile_chunk"}, (dropped, reported))
+        {"transaction", profile}, (dropped, reported))
+    checks.ok("what was kept has its profile", not any(
+        one.wrong for one in envelopes) and any(
+            profile in one.items for one in envelopes[:2]),
+        [(list(one.items), one.wrong) for one in envelopes])
     daemon.end()
     program.close()
     server.close()
@@ -454,42 +461,8 @@ def drop_and_mistakes(checks, bench):
     server.close()
 
 
-# ---- The library -------------------------------------------------------------
-
-
-def embedded(checks, bench):
-    """A program without an agent, killed while its server is down; the next run
-    of it delivers."""
-    server = SentryServer(sentry_server.no_answer)
-    folder = bench.path("embedded-spool")
-    options = dict(mode="embedded", destination=dsn_of(server),
-                   spool_dir=folder, **EVERY)
-    program = Program(bench, **options)
-    for _ in range(2):
-        transaction(program)
-    checks.ok("embedded: transactions are on the disk", until(
-        lambda: len([name for name in os.listdir(folder)
-                     if name.endswith(".spool")]) == 4), program.log_text())
-    texts = b"".join(open(os.path.join(folder, name), "rb").read()
-                     for name in os.listdir(folder))
-    checks.ok("embedded: without the key", KEY.encode() not in texts, "")
-    program.child.kill()
-    program.child.wait()
-    tried = set(ids_of(server))
-    server.script = accept
-    server.requests.clear()
-    again = Program(bench, **options)
-    checks.ok("embedded: the next run delivers them, under the same ids", until(
-        lambda: not [name for name in os.listdir(folder)
-                     if name.endswith(".spool")]) and
-        len(server.requests) == 4 and tried <= set(ids_of(server)),
-        (again.log_text(), tried, ids_of(server)))
-    again.close()
-    server.close()
-
-
 if __name__ == "__main__":
     run_groups([kept_until_answered, lost_reply_keeps_the_id,
                 one_that_is_down_delays_no_other, killed_at_any_time,
                 full_disk, full_of_files, unusable_directory, two_agents,
-                slice_into_spool, drop_and_mistakes, embedded])
+                slice_into_spool, drop_and_mistakes])

@@ -2,7 +2,6 @@
 """Entries of a spool that are damaged are not sent; a disk without room shows.
 test_spool_damage.py BUILD [GROUP…]"""
 import os
-import subprocess
 import sys
 import time
 
@@ -11,6 +10,7 @@ from delivery.test_spool import (  # noqa: E402
     config, created, entries_of, spool_of, transaction, url_entry)
 from kit import sentry_server  # noqa: E402
 from kit.daemon_bench import Daemon, run_groups  # noqa: E402
+from kit.delivery.small_disk import may_mount, small_disk  # noqa: E402
 from kit.sentry_server import SentryServer  # noqa: E402
 from kit.transact import EVERY, Program  # noqa: E402
 
@@ -71,15 +71,11 @@ def damaged(checks, bench):
 
 def disk_without_room(checks, bench):
     """Another file fills the disk: no entry can go to make room."""
-    if os.getuid() != 0:
-        print("# skipped: only root may mount")
+    if not may_mount():
         return
     server = SentryServer(created)
     folder = spool_of(bench, "room")
-    os.makedirs(folder, 0o700)
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k,mode=700", "none",
-                    folder], check=True)
-    try:
+    with small_disk(folder):
         daemon = Daemon(bench, "room", config(
             bench, "room", [url_entry("lab", server, 'format = "chrome";')]))
         program = Program(bench, mode="agent", socket=daemon.socket, **EVERY)
@@ -119,9 +115,7 @@ def disk_without_room(checks, bench):
             (daemon.status(), daemon.log_text()[-600:]))
         daemon.end()
         program.close()
-    finally:
-        subprocess.run(["umount", "-l", folder], check=False)
-        server.close()
+    server.close()
 
 
 if __name__ == "__main__":

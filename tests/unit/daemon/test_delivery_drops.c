@@ -332,6 +332,83 @@ static void what_is_encoded_does_not_count_as_sent(void **state)
 	assert_int_equal(tally.encoded_for_destination, 2);
 }
 
+/* Encoding more at once for one destination would keep the others waiting. */
+static void four_are_encoded_at_once_for_a_destination(void **state)
+{
+	struct fgt_delivery_job *jobs[6];
+	int started = 0;
+
+	(void)state;
+	for (int i = 0; i < 6; i++)
+		jobs[i] = queue_file();
+	for (int i = 0; i < 6; i++) {
+		jobs[i]->is_kept = i < 5;
+		start(jobs[i]);
+	}
+	for (int i = 0; i < 5; i++)
+		started += jobs[i]->state == FGT_JOB_SENDS;
+	assert_int_equal(started, FGT_DELIVERIES_ENCODED_PER_DESTINATION);
+	assert_int_equal(jobs[4]->state, FGT_JOB_READY);
+	assert_int_equal(jobs[5]->state, FGT_JOB_SENDS);
+}
+
+/* The second payload of a transaction that has arrived, and the first one of
+ * one that is only encoded. */
+static void
+transaction_that_has_arrived_is_not_lost_with_its_chunk(void **state)
+{
+	struct fgt_delivery_job *job = queue_file();
+	const struct fgt_delivery_result result = {
+		.error = -ECONNRESET,
+		.payloads = 1,
+		.category = FGT_CATEGORY_TRANSACTION,
+	};
+
+	(void)state;
+	fgt_delivery_job_count_discards(job, &result);
+	assert_discards(FGT_DISCARD_INTERNAL, 0, 1);
+	job->is_kept = true;
+	fgt_delivery_job_count_discards(job, &result);
+	assert_discards(FGT_DISCARD_INTERNAL, 1, 1);
+}
+
+static void assert_v1_discards(enum fgt_discard_reason reason, uint32_t count)
+{
+	const struct fgt_delivery_address lab =
+		fgt_delivery_address_of_name(geteuid(), "lab");
+	const struct fgt_sentry_discards found = fgt_delivery_limits_take(
+		&delivery_world.deliveries->limits, &lab);
+	struct fgt_sentry_discards expected = { { { 0 } } };
+
+	expected.counts[reason][FGT_CATEGORY_TRANSACTION] = count;
+	expected.counts[reason][FGT_CATEGORY_PROFILE] = count;
+	assert_memory_equal(&found, &expected, sizeof(found));
+}
+
+/* Also from the spool, where one entry has both. */
+static void with_v1_a_profile_is_lost_with_its_transaction(void **state)
+{
+	struct fgt_delivery_job *job = queue_file();
+	const struct fgt_delivery_kept kept = { .configured = "lab" };
+
+	(void)state;
+	delivery_world.deliveries->is_sentry_v1 = true;
+	fgt_deliveries_discard(delivery_world.deliveries, "lab",
+			       FGT_DISCARD_CACHE, FGT_CATEGORY_TRANSACTION);
+	assert_v1_discards(FGT_DISCARD_CACHE, 1);
+	fgt_deliveries_discard_kept(delivery_world.deliveries, &kept,
+				    FGT_DISCARD_CACHE);
+	assert_v1_discards(FGT_DISCARD_CACHE, 1);
+	job->settled = never;
+	fgt_delivery_job_discard(job, FGT_DISCARD_SEND,
+				 FGT_CATEGORY_TRANSACTION);
+	assert_v1_discards(FGT_DISCARD_SEND, 1);
+	job->settled = NULL;
+	fgt_delivery_job_discard(job, FGT_DISCARD_SEND,
+				 FGT_CATEGORY_TRANSACTION);
+	assert_v1_discards(FGT_DISCARD_SEND, 1);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -345,6 +422,9 @@ int main(void)
 		TEST(report_outlives_a_process_that_does_not_start),
 		TEST(what_takes_too_long_is_a_network_error),
 		TEST(what_is_encoded_does_not_count_as_sent),
+		TEST(four_are_encoded_at_once_for_a_destination),
+		TEST(transaction_that_has_arrived_is_not_lost_with_its_chunk),
+		TEST(with_v1_a_profile_is_lost_with_its_transaction),
 	};
 
 	fgt_log_set_fd(open("/dev/null", O_WRONLY | O_CLOEXEC));
