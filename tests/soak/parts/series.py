@@ -34,8 +34,8 @@ def look(pid):
 def thirds(series, key):
     """The highest of the second and of the last third."""
     values = [each[key] for each in series]
-    third = len(values) // 3
-    return max(values[third:2 * third]), max(values[2 * third:])
+    begin, end = len(values) // 3, 2 * len(values) // 3
+    return max(values[begin:end] or values), max(values[end:])
 
 
 def check_series(checks, series):
