@@ -12,6 +12,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
+#include "agent/capture/threads/procfs.h"
 #include "ringbuf/base/clock.h"
 #include "ringbuf/base/heartbeat.h"
 
@@ -414,9 +415,9 @@ static bool may_have_new_maps(struct fgt_sampled *sampled)
 static bool is_without_memory(const struct fgt_sampled *sampled)
 {
 	char byte;
+	int r = fgt_procfs_link(sampled->look.process.proc_fd, "exe", &byte, 1);
 
-	return readlinkat(sampled->look.process.proc_fd, "exe", &byte, 1) < 0 &&
-	       (errno == ENOENT || errno == ESRCH);
+	return r == -ENOENT || r == -ESRCH;
 }
 
 static void reread_info(struct fgt_sampled *sampled)

@@ -14,6 +14,7 @@
 #include "agent/daemon/continuous/continuous.h"
 #include "agent/daemon/fixed_settings.h"
 #include "agent/daemon/http/http_service.h"
+#include "agent/daemon/loop/aside.h"
 #include "agent/daemon/loop/log.h"
 #include "agent/daemon/loop/loop.h"
 #include "agent/daemon/recorder.h"
@@ -361,7 +362,6 @@ static int new_parts(struct daemon *daemon)
 
 static void daemon_done(struct daemon *daemon)
 {
-
 	/* The name goes first, under the lock: a client that comes now
 	 * finds no agent. */
 	fgt_listener_close(&daemon->listener);
@@ -377,7 +377,9 @@ static void daemon_done(struct daemon *daemon)
 	fgt_spooler_free(daemon->spooler);
 	if (daemon->sampler)
 		fgt_sampler_stop(daemon->sampler);
+	fgt_aside_stop();
 	fgt_watchdog_free(daemon->watchdog);
+	fgt_aside_end();
 	fgt_jobs_free(daemon->jobs);
 	fgt_notify_close(&daemon->notify);
 	fgt_targets_free(daemon->targets);
@@ -420,7 +422,8 @@ static int daemon_init(struct daemon *daemon, const char *socket_path,
 			      &daemon->listener, why);
 	if (r < 0)
 		return r;
-	r = new_parts(daemon);
+	r = fgt_aside_begin(daemon->loop);
+	r = r < 0 ? r : new_parts(daemon);
 	daemon->watched =
 		(struct fgt_watched_parts){ .sampler = daemon->sampler,
 					    .jobs = daemon->jobs };
@@ -448,7 +451,7 @@ static int run(struct daemon *daemon, struct fgt_why *why)
 	daemon->status.started_ns = fgt_loop_now();
 	fgt_daemon_status_log(&daemon->status);
 	/* Before the first request: configured targets are sampled then. */
-	fgt_targets_set_rules(daemon->targets, daemon->config);
+	(void)fgt_jobs_ask(daemon->jobs, &daemon->rules, 0);
 	set_looks(daemon);
 	tick_expired(daemon);
 	fgt_notify_send(&daemon->notify, "READY=1\nSTATUS=sampling");

@@ -5,6 +5,8 @@
  */
 #include "agent/daemon/watch.h"
 
+#include "agent/daemon/loop/aside.h"
+
 static void give_up(void *context, struct fgt_heartbeat *heartbeat,
 		    uint64_t beat)
 {
@@ -12,6 +14,7 @@ static void give_up(void *context, struct fgt_heartbeat *heartbeat,
 
 	fgt_sampler_give_up(parts->sampler, heartbeat, beat);
 	fgt_jobs_give_up(parts->jobs, heartbeat, beat);
+	fgt_aside_give_up(heartbeat, beat);
 }
 
 static void tend(void *context)
@@ -20,6 +23,7 @@ static void tend(void *context)
 
 	fgt_sampler_tend(parts->sampler);
 	fgt_jobs_tend(parts->jobs);
+	fgt_aside_tend();
 }
 
 int fgt_daemon_watch(struct fgt_watched_parts *parts,

@@ -19,6 +19,7 @@ enum fgt_open_place {
 	FGT_OPEN_BELOW_PROCESS, /* dir_fd is /proc/PID: below its root */
 	FGT_OPEN_LINK, /* a link of procfs below dir_fd, /proc/PID */
 	FGT_OPEN_ROOT, /* dir_fd is /proc/PID: its root itself, O_PATH */
+	FGT_OPEN_NAMED, /* as _BELOW, but of any kind, O_PATH */
 };
 
 /* By which two versions of a file differ. */

@@ -53,6 +53,7 @@ static int find(const struct fgt_open_request *request)
 		root_fd = find_root(request->dir_fd);
 		return root_fd < 0 ? -1 : find_below(root_fd, request);
 	case FGT_OPEN_BELOW:
+	case FGT_OPEN_NAMED:
 	default:
 		return find_below(request->dir_fd, request);
 	}
@@ -165,6 +166,12 @@ static int copy(int *fd, uint64_t len)
 	return 0;
 }
 
+bool fgt_open_is_path(const struct fgt_open_request *request)
+{
+	return request->place == FGT_OPEN_ROOT ||
+	       request->place == FGT_OPEN_NAMED;
+}
+
 int fgt_open_here(const struct fgt_open_request *request,
 		  struct fgt_opened_file *ret_file)
 {
@@ -175,7 +182,7 @@ int fgt_open_here(const struct fgt_open_request *request,
 
 	if (path_fd < 0)
 		return -errno;
-	if (request->place == FGT_OPEN_ROOT) {
+	if (fgt_open_is_path(request)) {
 		memset(&ret_file->status, 0, sizeof(ret_file->status));
 		ret_file->fd = FGT_TAKE_FD(path_fd);
 		return 0;

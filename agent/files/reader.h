@@ -65,6 +65,9 @@ int fgt_reader_receive(const struct fgt_reader *reader,
 int fgt_open_here(const struct fgt_open_request *request,
 		  struct fgt_opened_file *ret_file);
 
+/* Is it opened with O_PATH only, whatever it is? */
+bool fgt_open_is_path(const struct fgt_open_request *request);
+
 /* ---- Closing (close_file.c) ----------------------------------------------- */
 
 /* On a separate thread. fd may be -1. */

@@ -134,7 +134,7 @@ static void serve_one(const struct fgt_reader_order *order, int dir_fd)
 	answer.error = fgt_open_here(&request, &file);
 	if (!answer.error) {
 		answer.status = file.status;
-		if (!request.is_copied && request.place != FGT_OPEN_ROOT)
+		if (!request.is_copied && !fgt_open_is_path(&request))
 			answer.error = try_out(file.fd);
 	}
 	send_answer(&answer, answer.error ? -1 : file.fd);

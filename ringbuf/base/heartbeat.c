@@ -57,6 +57,7 @@ struct fgt_heartbeat *fgt_heartbeat_begin(const char *name, jmp_buf *given_up)
 	if (heartbeat) {
 		heartbeat->name = name;
 		heartbeat->given_up = given_up;
+		heartbeat->kept_fd = -1;
 		atomic_store_explicit(&heartbeat->lost_pid, 0,
 				      memory_order_relaxed);
 		fgt_heartbeat_set(heartbeat, FGT_STEP_IDLE, 0);
@@ -90,6 +91,7 @@ void fgt_heartbeat_end_lost(struct fgt_heartbeat *heartbeat, int descriptor)
 
 	/* May take as long as the call that was given up. */
 	fgt_fd_close(descriptor);
+	fgt_fd_close(heartbeat->kept_fd);
 	own = NULL;
 	/* Release: pairs with the acquire in fgt_heartbeat_has_ended(). */
 	atomic_store_explicit(&heartbeat->tid, ENDED, memory_order_release);

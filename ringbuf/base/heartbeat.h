@@ -42,6 +42,7 @@ struct fgt_heartbeat {
 	_Atomic int32_t tid; /* 0: this place is free; -1: given up, ended */
 	const char *name;
 	jmp_buf *given_up;
+	int kept_fd; /* only the thread's; -1: none */
 	_Atomic int32_t lost_pid; /* about which it was given up; relaxed */
 };
 
@@ -108,6 +109,16 @@ static inline struct fgt_heartbeat *fgt_call_enter(enum fgt_beat_step step)
 	return heartbeat;
 }
 
+/* What the thread has open between its calls about a process: closed if it is
+ * given up in one of them. fd may be -1: none any more. */
+static inline void fgt_call_keep(int fd)
+{
+	struct fgt_heartbeat *heartbeat = fgt_heartbeat_of_caller();
+
+	if (heartbeat)
+		heartbeat->kept_fd = fd;
+}
+
 _Noreturn void fgt_heartbeat_end_lost(struct fgt_heartbeat *heartbeat,
 				      int descriptor);
 
@@ -127,7 +138,7 @@ static inline void fgt_call_leave(struct fgt_heartbeat *heartbeat,
 
 /* ---- For the thread that watches ------------------------------------------ */
 
-#define FGT_HEARTBEATS_MAX 64u
+#define FGT_HEARTBEATS_MAX 96u
 
 /* NULL: that place is free. number: below FGT_HEARTBEATS_MAX. MT-Safe */
 struct fgt_heartbeat *fgt_heartbeat_at(uint32_t number);

@@ -70,14 +70,10 @@ static bool describe(void *context, int32_t descriptor, char *text, size_t size)
 {
 	const struct reading *reading = context;
 	char name[32];
-	ssize_t len;
 
 	snprintf(name, sizeof(name), "fd/%d", descriptor);
-	len = readlinkat(reading->look->process.proc_fd, name, text, size - 1);
-	if (len < 0)
-		return false;
-	text[len] = '\0';
-	return true;
+	return fgt_procfs_link(reading->look->process.proc_fd, name, text,
+			       size) >= 0;
 }
 
 /* A call that was interrupted by a stop, and goes on, hides which it is. */

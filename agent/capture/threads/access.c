@@ -112,7 +112,7 @@ static int explain_same_user(int proc_fd, int32_t pid, int error,
 
 	/* procfs gives the files (not the directory) of a process that is not
 	 * dumpable to root. */
-	if (fstatat(proc_fd, "maps", &status, 0) == 0 &&
+	if (fgt_procfs_status(proc_fd, "maps", &status) == 0 &&
 	    status.st_uid != geteuid())
 		return fgt_why_set(why, error,
 				   "process %d is not dumpable (set-uid, file "

@@ -14,6 +14,7 @@
 
 #include "agent/capture/threads/process.h"
 #include "agent/capture/threads/procfs.h"
+#include "ringbuf/base/heartbeat.h"
 
 #define TEXT_MAX 8192 /* /proc/PID/status is about 1.5 KiB */
 
@@ -89,19 +90,31 @@ int fgt_owner_read_at(int proc_fd, struct fgt_owner *ret_owner)
 	int r;
 
 	/* First: memory that it has afterwards it had here, too. */
-	if (fstatat(proc_fd, "status", &status, 0) < 0)
-		return errno == ENOENT ? -ESRCH : -errno;
-	r = fgt_procfs_read(proc_fd, "status", text, sizeof(text));
+	r = fgt_procfs_status(proc_fd, "status", &status);
+	if (r == 0)
+		r = fgt_procfs_read(proc_fd, "status", text, sizeof(text));
 	if (r < 0)
 		return r == -ENOENT ? -ESRCH : r;
 	return parse_owner(text, &status, ret_owner);
+}
+
+static int read_same(int proc_fd, int32_t pid, uint64_t start_time,
+		     struct fgt_owner *ret_owner)
+{
+	struct fgt_stat stat;
+	int r = fgt_stat_read(proc_fd, "task/", pid, &stat);
+
+	if (r < 0)
+		return r == -ENOENT ? -ESRCH : r;
+	if (stat.start_time != start_time)
+		return -ESRCH;
+	return fgt_owner_read_at(proc_fd, ret_owner);
 }
 
 int fgt_owner_read(int32_t pid, uint64_t start_time,
 		   struct fgt_owner *ret_owner)
 {
 	FGT_AUTO(fgt_fd_close) int directory_fd = -1;
-	struct fgt_stat stat;
 	char path[32];
 	int r;
 
@@ -109,13 +122,11 @@ int fgt_owner_read(int32_t pid, uint64_t start_time,
 	if (r < 0)
 		return r;
 	snprintf(path, sizeof(path), "/proc/%d", pid);
-	directory_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	directory_fd = fgt_procfs_open(AT_FDCWD, path, O_PATH | O_DIRECTORY);
 	if (directory_fd < 0)
-		return errno == ENOENT ? -ESRCH : -errno;
-	r = fgt_stat_read(directory_fd, "task/", pid, &stat);
-	if (r < 0)
-		return r == -ENOENT ? -ESRCH : r;
-	if (stat.start_time != start_time)
-		return -ESRCH;
-	return fgt_owner_read_at(directory_fd, ret_owner);
+		return directory_fd == -ENOENT ? -ESRCH : directory_fd;
+	fgt_call_keep(directory_fd);
+	r = read_same(directory_fd, pid, start_time, ret_owner);
+	fgt_call_keep(-1);
+	return r;
 }

@@ -17,6 +17,7 @@
 
 #include "agent/capture/threads/procfs.h"
 #include "ringbuf/base/fd.h"
+#include "ringbuf/base/heartbeat.h"
 
 #define PF_KTHREAD   0x200000u /* include/linux/sched.h */
 #define ACCESS_TRIES 3
@@ -144,15 +145,16 @@ static int explain_open(struct fgt_why *why, int32_t pid, int error)
 static int open_directories(struct fgt_process *process)
 {
 	char path[32];
+	int fd;
 
 	snprintf(path, sizeof(path), "/proc/%d", process->pid);
-	process->proc_fd =
-		fgt_fd_apart(open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-	if (process->proc_fd < 0)
-		return -errno;
-	process->task_fd = fgt_fd_apart(openat(
-		process->proc_fd, "task", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-	return process->task_fd < 0 ? -errno : 0;
+	fd = fgt_procfs_open(AT_FDCWD, path, O_RDONLY | O_DIRECTORY);
+	if (fd < 0)
+		return fd;
+	process->proc_fd = fgt_fd_apart(fd);
+	fd = fgt_procfs_open(process->proc_fd, "task", O_RDONLY | O_DIRECTORY);
+	process->task_fd = fd < 0 ? fd : fgt_fd_apart(fd);
+	return fd < 0 ? fd : 0;
 }
 
 /*
@@ -283,8 +285,8 @@ static int open_living_thread(DIR *tasks, int *ret_dir_fd, int32_t *ret_tid)
 
 		if (tid <= 0)
 			continue;
-		fd = openat(dirfd(tasks), entry->d_name,
-			    O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		fd = fgt_procfs_open(dirfd(tasks), entry->d_name,
+				     O_RDONLY | O_DIRECTORY);
 		if (fd < 0 || !has_memory(fd))
 			continue;
 		*ret_dir_fd = FGT_TAKE_FD(fd);
@@ -308,10 +310,9 @@ int fgt_process_open_memory(const struct fgt_process *process, int *ret_dir_fd,
 		*ret_tid = process->pid;
 		return 0;
 	}
-	fd = openat(process->proc_fd, "task",
-		    O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	fd = fgt_procfs_open(process->proc_fd, "task", O_RDONLY | O_DIRECTORY);
 	if (fd < 0)
-		return errno == ENOENT ? -ESRCH : -errno;
+		return fd == -ENOENT ? -ESRCH : fd;
 	tasks = fdopendir(fd);
 	if (!tasks) {
 		fgt_fd_close(fd);
@@ -361,7 +362,6 @@ static void get_machine(struct fgt_process_info *info)
 static int get_info(int proc_fd, int32_t pid, struct fgt_process_info *info,
 		    struct fgt_stat *ret_stat)
 {
-	ssize_t len;
 	int rc = fgt_stat_read(proc_fd, "task/", pid, ret_stat);
 
 	if (rc == 0)
@@ -373,8 +373,8 @@ static int get_info(int proc_fd, int32_t pid, struct fgt_process_info *info,
 	if (fgt_procfs_read_line(proc_fd, "comm", info->name,
 				 sizeof(info->name)) < 0)
 		memcpy(info->name, ret_stat->name, sizeof(info->name));
-	len = readlinkat(proc_fd, "exe", info->exe, sizeof(info->exe) - 1);
-	info->exe[len > 0 ? len : 0] = '\0';
+	if (fgt_procfs_link(proc_fd, "exe", info->exe, sizeof(info->exe)) < 0)
+		info->exe[0] = '\0';
 	return 0;
 }
 
@@ -400,13 +400,17 @@ static int visit_one(int32_t pid, const struct fgt_process_info *machine,
 	struct fgt_process_info info = *machine;
 	struct fgt_stat stat;
 	char path[32];
+	int rc;
 
 	if (fgt_procfs_begin(pid) < 0)
 		return 0;
 	snprintf(path, sizeof(path), "/proc/%d", pid);
-	proc_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	proc_fd = fgt_procfs_open(AT_FDCWD, path, O_RDONLY | O_DIRECTORY);
+	fgt_call_keep(proc_fd);
+	rc = proc_fd < 0 ? proc_fd : get_info(proc_fd, pid, &info, &stat);
+	fgt_call_keep(-1);
 	/* Gone meanwhile, or hidden: nothing to visit. */
-	if (proc_fd < 0 || get_info(proc_fd, pid, &info, &stat) < 0)
+	if (rc < 0)
 		return 0;
 	if ((stat.flags & PF_KTHREAD) || stat.state == 'X')
 		return 0;

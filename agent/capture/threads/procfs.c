@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -52,6 +53,45 @@ int fgt_procfs_read(int dir_fd, const char *path, char *buffer, size_t size)
 
 	fgt_call_leave(heartbeat, fd);
 	return len;
+}
+
+int fgt_procfs_open(int dir_fd, const char *path, int flags)
+{
+	struct fgt_heartbeat *heartbeat = fgt_call_enter(FGT_STEP_PROCFS);
+	int fd = openat(dir_fd, path, flags | O_CLOEXEC);
+	int error = errno;
+
+	fgt_call_leave(heartbeat, fd);
+	return fd < 0 ? -error : fd;
+}
+
+int fgt_procfs_status(int dir_fd, const char *path, struct stat *ret_status)
+{
+	struct fgt_heartbeat *heartbeat = fgt_call_enter(FGT_STEP_PROCFS);
+	struct stat status;
+	int r = fstatat(dir_fd, path, &status, 0) < 0 ? -errno : 0;
+
+	fgt_call_leave(heartbeat, -1);
+	if (r == 0)
+		*ret_status = status;
+	return r;
+}
+
+int fgt_procfs_link(int dir_fd, const char *path, char *text, size_t size)
+{
+	struct fgt_heartbeat *heartbeat = fgt_call_enter(FGT_STEP_PROCFS);
+	char target[PATH_MAX];
+	ssize_t len = readlinkat(dir_fd, path, target, sizeof(target));
+	int error = errno;
+
+	fgt_call_leave(heartbeat, -1);
+	if (len < 0)
+		return -error;
+	if ((size_t)len >= size)
+		len = (ssize_t)size - 1;
+	memcpy(text, target, (size_t)len);
+	text[len] = '\0';
+	return (int)len;
 }
 
 int fgt_procfs_read_line(int dir_fd, const char *path, char *buffer,

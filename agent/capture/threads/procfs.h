@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/stat.h>
 
 /*
  * Reads at most size - 1 bytes of a file below dir_fd (AT_FDCWD allowed) and
@@ -16,6 +17,16 @@
  * MT-Safe | AS-Safe
  */
 int fgt_procfs_read(int dir_fd, const char *path, char *buffer, size_t size);
+
+/*
+ * openat(), fstatat() and readlinkat(), which wait for ever, too: a thread that
+ * lists a directory of /proc/PID into memory that never comes keeps it locked.
+ * Descriptor, 0, length (the text gets a NUL, and may be cut); negative errno.
+ * MT-Safe | AS-Safe
+ */
+int fgt_procfs_open(int dir_fd, const char *path, int flags);
+int fgt_procfs_status(int dir_fd, const char *path, struct stat *ret_status);
+int fgt_procfs_link(int dir_fd, const char *path, char *text, size_t size);
 
 /* The same, without the newline at its end. */
 int fgt_procfs_read_line(int dir_fd, const char *path, char *buffer,

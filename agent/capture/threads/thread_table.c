@@ -13,6 +13,7 @@
 
 #include "agent/capture/threads/procfs.h"
 #include "ringbuf/base/fd.h"
+#include "ringbuf/base/heartbeat.h"
 
 #define PF_IO_WORKER   0x00000010u /* include/linux/sched.h */
 #define PF_USER_WORKER 0x00004000u
@@ -184,6 +185,18 @@ static void visit_entry(struct fgt_thread_table *threads,
 		thread->is_listed = true;
 }
 
+/* May wait for ever, see fgt_procfs_open(). */
+static ssize_t list_more(int task_fd, void *buffer, size_t size)
+{
+	struct fgt_heartbeat *heartbeat = fgt_call_enter(FGT_STEP_PROCFS);
+	ssize_t len = getdents64(task_fd, buffer, size);
+	int error = errno;
+
+	fgt_call_leave(heartbeat, -1);
+	errno = error;
+	return len;
+}
+
 static int list_directory(struct fgt_thread_table *threads)
 {
 	_Alignas(struct dirent64) char buffer[32768];
@@ -196,7 +209,7 @@ static int list_directory(struct fgt_thread_table *threads)
 	}
 	if (lseek(threads->task_fd, 0, SEEK_SET) < 0)
 		return -errno;
-	while ((len = getdents64(threads->task_fd, buffer, sizeof(buffer))) >
+	while ((len = list_more(threads->task_fd, buffer, sizeof(buffer))) >
 	       0) {
 		for (ssize_t at = 0; at < len;) {
 			struct dirent64 *entry = (void *)(buffer + at);

@@ -81,10 +81,11 @@ void fgt_delivery_fds_close(struct fgt_delivery_fds *fds);
 /*
  * Where a process delivers: opens _NET and _ROOT of fds if they are not the
  * agent's own. pid_fd: of the process, which must live. An agent that is not
- * root, and may not look, delivers as it is itself. -ESRCH; errno of open(2)
+ * root, and may not look, delivers as it is itself. In any thread, see aside.h;
+ * uid: whose process it is. -ESRCH; -EAGAIN it cannot be read; errno of open(2)
  * and statx(2); why is set.
  */
-int fgt_delivery_places_open(int32_t pid, int pid_fd,
+int fgt_delivery_places_open(int32_t pid, int pid_fd, uint32_t uid,
 			     struct fgt_delivery_fds *fds, struct fgt_why *why);
 
 /* Puts copies of those places into fds, which are closed before. A place that

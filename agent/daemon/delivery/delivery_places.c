@@ -13,7 +13,10 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "agent/capture/threads/procfs.h"
 #include "agent/daemon/delivery/delivery_child.h"
+#include "agent/daemon/loop/aside.h"
+#include "ringbuf/base/heartbeat.h"
 #include "ringbuf/base/owner.h"
 
 /*
@@ -22,10 +25,17 @@
  */
 static int identify(const char *path, struct statx *ret_status)
 {
-	return statx(AT_FDCWD, path, AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT, 0,
-		     ret_status) < 0
-		       ? -errno
-		       : 0;
+	struct fgt_heartbeat *heartbeat = fgt_call_enter(FGT_STEP_PROCFS);
+	struct statx status;
+	int r = statx(AT_FDCWD, path, AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT, 0,
+		      &status) < 0
+			? -errno
+			: 0;
+
+	fgt_call_leave(heartbeat, -1);
+	if (r == 0)
+		*ret_status = status;
+	return r;
 }
 
 static bool is_same(const struct statx *a, const struct statx *b)
@@ -52,13 +62,22 @@ static int compare(int32_t pid, const char *name)
 static int open_place(int32_t pid, const char *name, int flags, int *ret_fd)
 {
 	char path[48];
+	int fd;
 
 	snprintf(path, sizeof(path), "/proc/%d/%s", pid, name);
-	*ret_fd = open(path, flags | O_CLOEXEC);
-	return *ret_fd < 0 ? -errno : 0;
+	fd = fgt_procfs_open(AT_FDCWD, path, flags);
+	if (fd >= 0)
+		*ret_fd = fd;
+	return fd < 0 ? fd : 0;
 }
 
-static int open_places(int32_t pid, struct fgt_delivery_fds *fds)
+struct places {
+	int32_t pid;
+	int net_fd, root_fd; /* -1: the agent's own */
+	int result;
+};
+
+static int find_places(int32_t pid, int *net_fd, int *root_fd)
 {
 	int net = compare(pid, "ns/net"), mounts = compare(pid, "ns/mnt");
 	int root = compare(pid, "root"), r = 0;
@@ -66,20 +85,37 @@ static int open_places(int32_t pid, struct fgt_delivery_fds *fds)
 	if (net < 0 || mounts < 0 || root < 0)
 		return net < 0 ? net : mounts < 0 ? mounts : root;
 	if (net)
-		r = open_place(pid, "ns/net", O_RDONLY,
-			       &fds->fd[FGT_DELIVERY_NET]);
+		r = open_place(pid, "ns/net", O_RDONLY, net_fd);
+	fgt_call_keep(*net_fd);
 	if (r == 0 && (mounts || root))
-		r = open_place(pid, "root", O_PATH | O_DIRECTORY,
-			       &fds->fd[FGT_DELIVERY_ROOT]);
+		r = open_place(pid, "root", O_PATH | O_DIRECTORY, root_fd);
+	fgt_call_keep(-1);
 	return r;
 }
 
-int fgt_delivery_places_open(int32_t pid, int pid_fd,
+static void open_places(void *context)
+{
+	struct places *places = context;
+	int net_fd = -1, root_fd = -1, r = fgt_procfs_begin(places->pid);
+
+	if (r == 0)
+		r = find_places(places->pid, &net_fd, &root_fd);
+	places->result = r;
+	places->net_fd = net_fd;
+	places->root_fd = root_fd;
+}
+
+int fgt_delivery_places_open(int32_t pid, int pid_fd, uint32_t uid,
 			     struct fgt_delivery_fds *fds, struct fgt_why *why)
 {
 	struct pollfd poll_fd = { .fd = pid_fd, .events = POLLIN };
-	int r = open_places(pid, fds);
+	struct places places = { .pid = pid, .net_fd = -1, .root_fd = -1 };
+	int r = fgt_aside_run(open_places, &places, uid);
 
+	if (r == 0)
+		r = places.result;
+	fds->fd[FGT_DELIVERY_NET] = places.net_fd;
+	fds->fd[FGT_DELIVERY_ROOT] = places.root_fd;
 	if (r < 0 && geteuid() != 0 && (r == -EACCES || r == -EPERM))
 		return 0;
 	if (r == 0 && poll(&poll_fd, 1, 0) == 0)

@@ -18,8 +18,9 @@
 /* Threads that were given up and have not returned; and as many in all may have
  * been, since each leaves descriptors open. Then one that hangs is reported
  * only. */
-#define LOST_MAX     8
-#define LOST_MAX_ALL 64
+#define LOST_MAX	 8
+#define LOST_MAX_ALL	 64
+#define LOST_OF_USER_MAX 2 /* of jobs that are asked */
 
 STAILQ_HEAD(job_queue, fgt_job);
 
@@ -27,6 +28,8 @@ struct lost_thread {
 	pthread_t thread;
 	struct fgt_heartbeat *heartbeat; /* NULL: this place is free */
 	int32_t pid;
+	bool is_asked;
+	uint32_t uid;
 };
 
 struct fgt_jobs {
@@ -58,19 +61,32 @@ static struct fgt_job *take_first(struct job_queue *queue)
 
 /* ---- The thread -------------------------------------------------------- */
 
-/* NULL: there is to be no next one. */
-static struct fgt_job *wait_for_next(struct fgt_jobs *jobs)
+static struct lost_thread *find_place(struct fgt_jobs *jobs)
 {
-	struct fgt_job *job = NULL;
+	for (int i = 0; i < LOST_MAX && jobs->lost_all < LOST_MAX_ALL; i++)
+		if (!jobs->lost[i].heartbeat)
+			return &jobs->lost[i];
+	return NULL;
+}
 
-	pthread_mutex_lock(&jobs->lock);
-	while (!jobs->shall_stop && STAILQ_EMPTY(&jobs->waiting))
-		pthread_cond_wait(&jobs->changed, &jobs->lock);
-	if (!jobs->shall_stop)
-		job = take_first(&jobs->waiting);
-	jobs->running = job;
-	pthread_mutex_unlock(&jobs->lock);
-	return job;
+/* A job that is asked is only begun if it can be given up. */
+static bool may_begin(struct fgt_jobs *jobs, const struct fgt_job *job)
+{
+	unsigned int of_user = 0;
+
+	for (int i = 0; i < LOST_MAX; i++)
+		of_user += jobs->lost[i].heartbeat &&
+			   jobs->lost[i].uid == job->uid;
+	return !job->is_asked || (jobs->heartbeat && find_place(jobs) &&
+				  of_user < LOST_OF_USER_MAX);
+}
+
+/* With the lock held: to the caller of fgt_jobs_ask(). */
+static void give_back(struct fgt_jobs *jobs, struct fgt_job *job, bool is_lost)
+{
+	job->is_lost = is_lost;
+	job->is_asked = false;
+	pthread_cond_broadcast(&jobs->changed);
 }
 
 /* With the lock held. */
@@ -78,9 +94,31 @@ static void finish(struct fgt_jobs *jobs, bool is_lost)
 {
 	struct fgt_job *job = FGT_TAKE(jobs->running);
 
+	if (job->is_asked) {
+		give_back(jobs, job, is_lost);
+		return;
+	}
 	job->is_lost = is_lost;
 	STAILQ_INSERT_TAIL(&jobs->finished, job, link);
 	fgt_loop_wake(jobs->loop);
+}
+
+/* NULL: there is to be no next one. */
+static struct fgt_job *wait_for_next(struct fgt_jobs *jobs)
+{
+	struct fgt_job *job;
+
+	pthread_mutex_lock(&jobs->lock);
+	while (!jobs->running && !jobs->shall_stop) {
+		jobs->running = take_first(&jobs->waiting);
+		if (!jobs->running)
+			pthread_cond_wait(&jobs->changed, &jobs->lock);
+		else if (!may_begin(jobs, jobs->running))
+			finish(jobs, true);
+	}
+	job = jobs->running;
+	pthread_mutex_unlock(&jobs->lock);
+	return job;
 }
 
 static void work(struct fgt_jobs *jobs, struct fgt_heartbeat *heartbeat)
@@ -131,14 +169,6 @@ static int start(struct fgt_jobs *jobs)
 
 /* ---- The watchdog's side ----------------------------------------------- */
 
-static struct lost_thread *find_place(struct fgt_jobs *jobs)
-{
-	for (int i = 0; i < LOST_MAX && jobs->lost_all < LOST_MAX_ALL; i++)
-		if (!jobs->lost[i].heartbeat)
-			return &jobs->lost[i];
-	return NULL;
-}
-
 void fgt_jobs_give_up(struct fgt_jobs *jobs, struct fgt_heartbeat *heartbeat,
 		      uint64_t beat)
 {
@@ -151,8 +181,10 @@ void fgt_jobs_give_up(struct fgt_jobs *jobs, struct fgt_heartbeat *heartbeat,
 			.thread = jobs->thread,
 			.heartbeat = FGT_TAKE(jobs->heartbeat),
 			.pid = fgt_beat_pid(beat),
+			.is_asked = jobs->running->is_asked,
+			.uid = jobs->running->uid,
 		};
-		jobs->lost_all++;
+		jobs->lost_all += !lost->is_asked;
 		jobs->is_started = false;
 		fgt_log(FGT_LOG_WARNING, "jobs",
 			"pid %d is left out: %s does not return: end what "
@@ -190,14 +222,18 @@ void fgt_jobs_tend(struct fgt_jobs *jobs)
 static void do_all(struct fgt_jobs *jobs, struct job_queue *queue)
 {
 	struct fgt_job *job;
+	bool is_asked;
 
 	do {
 		pthread_mutex_lock(&jobs->lock);
 		FGT_ASSERT(!jobs->is_started ||
 			   !pthread_equal(jobs->thread, pthread_self()));
 		job = take_first(queue);
+		is_asked = job && job->is_asked;
+		if (is_asked)
+			give_back(jobs, job, true);
 		pthread_mutex_unlock(&jobs->lock);
-		if (job)
+		if (job && !is_asked)
 			job->done(job->context);
 	} while (job);
 }
@@ -216,6 +252,24 @@ void fgt_jobs_submit(struct fgt_jobs *jobs, struct fgt_job *job)
 	STAILQ_INSERT_TAIL(&jobs->waiting, job, link);
 	pthread_cond_broadcast(&jobs->changed);
 	pthread_mutex_unlock(&jobs->lock);
+}
+
+int fgt_jobs_ask(struct fgt_jobs *jobs, struct fgt_job *job, uint32_t uid)
+{
+	bool is_lost = true;
+
+	pthread_mutex_lock(&jobs->lock);
+	if (jobs->is_started && !jobs->shall_stop) {
+		job->is_asked = true;
+		job->uid = uid;
+		STAILQ_INSERT_TAIL(&jobs->waiting, job, link);
+		pthread_cond_broadcast(&jobs->changed);
+		while (job->is_asked)
+			pthread_cond_wait(&jobs->changed, &jobs->lock);
+		is_lost = job->is_lost;
+	}
+	pthread_mutex_unlock(&jobs->lock);
+	return is_lost ? -EAGAIN : 0;
 }
 
 bool fgt_jobs_withdraw(struct fgt_jobs *jobs, struct fgt_job *job)
@@ -294,6 +348,7 @@ void fgt_jobs_free(struct fgt_jobs *jobs)
 	if (!jobs)
 		return;
 	fgt_jobs_stop(jobs);
+	fgt_jobs_tend(jobs); /* those that have ended since */
 	fgt_loop_remove_waker(&jobs->waker);
 	pthread_cond_destroy(&jobs->changed);
 	pthread_mutex_destroy(&jobs->lock);

@@ -104,6 +104,9 @@ struct fgt_job {
 	/* For done: it was given up, anywhere between two calls of run. What
 	 * run had allocated is lost, what it was writing is done's. */
 	bool is_lost;
+	/* The jobs' own. */
+	bool is_asked;
+	uint32_t uid;
 	STAILQ_ENTRY(fgt_job) link;
 };
 
@@ -119,6 +122,12 @@ FGT_DEFINE_AUTO(struct fgt_jobs *, fgt_jobs_free);
 
 /* The loop's thread only. The owner bounds how many there are. */
 void fgt_jobs_submit(struct fgt_jobs *jobs, struct fgt_job *job);
+/*
+ * In any thread: runs the job before it returns; done is not called. uid: whose
+ * process it is about. -EAGAIN: it was given up, or others of that user, or too
+ * many, have been and have not returned; it leaves nothing open.
+ */
+int fgt_jobs_ask(struct fgt_jobs *jobs, struct fgt_job *job, uint32_t uid);
 /* True: it had not begun, and will neither run nor be done. */
 bool fgt_jobs_withdraw(struct fgt_jobs *jobs, struct fgt_job *job);
 

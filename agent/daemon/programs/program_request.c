@@ -149,13 +149,14 @@ static int find_places(struct deliver_call *call)
 	struct fgt_delivery_fds *fds = &call->order.fds;
 	struct fgt_owner owner;
 	int r = fgt_delivery_places_open(registration->pid,
-					 registration->pid_fd, fds, &call->why);
+					 registration->pid_fd,
+					 registration->uid, fds, &call->why);
 
 	if (r < 0)
 		return r;
 	/* Read afterwards: a program that was started before is seen. */
-	if (fgt_owner_read(registration->pid, registration->start_time,
-			   &owner) == 0 &&
+	if (fgt_gate_read_owner(registration->pid, registration->start_time,
+				registration->uid, &owner) == 0 &&
 	    fgt_owner_is_visible_to(&owner, &registration->gate.peer))
 		return 0;
 	return fgt_delivery_places_copy(&registration->places, fds, &call->why);

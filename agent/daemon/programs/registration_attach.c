@@ -65,6 +65,7 @@ static int open_process(struct fgt_registration *facts, int peer_fd,
 	r = check_owner(facts, why);
 	return r < 0 ? r
 		     : fgt_delivery_places_open(facts->pid, facts->pid_fd,
+						facts->gate.peer.uid,
 						&facts->places, why);
 }
 

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "agent/capture/threads/procfs.h"
+#include "agent/daemon/loop/aside.h"
 
 #define OVERFLOW_FILE "/proc/sys/kernel/overflowuid"
 #define OVERFLOW_UID  65534
@@ -24,18 +25,40 @@ bool fgt_owner_is_visible_to(const struct fgt_owner *owner,
 		owner->uid == peer->uid && owner->gid == peer->gid);
 }
 
-/* Has it the daemon's namespace of that kind? False if it cannot be read. */
-static bool has_namespace(int32_t pid, const char *kind, bool *ret_is_same)
+struct looking {
+	int32_t pid;
+	const char *kind;
+	bool is_found, is_same;
+};
+
+static void look_at_namespace(void *context)
 {
+	struct looking *looking = context;
 	char path[40], own[40];
 	struct stat daemons, peers;
 
-	snprintf(path, sizeof(path), "/proc/%d/ns/%s", pid, kind);
-	snprintf(own, sizeof(own), "/proc/self/ns/%s", kind);
-	if (stat(path, &peers) < 0 || stat(own, &daemons) < 0)
+	snprintf(path, sizeof(path), "/proc/%d/ns/%s", looking->pid,
+		 looking->kind);
+	snprintf(own, sizeof(own), "/proc/self/ns/%s", looking->kind);
+	if (fgt_procfs_begin(looking->pid) < 0 ||
+	    fgt_procfs_status(AT_FDCWD, path, &peers) < 0 ||
+	    stat(own, &daemons) < 0)
+		return;
+	looking->is_same = daemons.st_ino == peers.st_ino &&
+			   daemons.st_dev == peers.st_dev;
+	looking->is_found = true;
+}
+
+/* Has it the daemon's namespace of that kind? False if it cannot be read. */
+static bool has_namespace(int32_t pid, uint32_t uid, const char *kind,
+			  bool *ret_is_same)
+{
+	struct looking looking = { .pid = pid, .kind = kind };
+
+	if (fgt_aside_run(look_at_namespace, &looking, uid) < 0 ||
+	    !looking.is_found)
 		return false;
-	*ret_is_same = daemons.st_ino == peers.st_ino &&
-		       daemons.st_dev == peers.st_dev;
+	*ret_is_same = looking.is_same;
 	return true;
 }
 
@@ -47,8 +70,8 @@ bool fgt_peer_is_root(int32_t pid, uint32_t uid, int peer_fd)
 	if (uid != 0)
 		return false;
 	/* An agent that is not root may not look at a process of root. */
-	if (!has_namespace(pid, "pid", &has_pids) ||
-	    !has_namespace(pid, "user", &has_users))
+	if (!has_namespace(pid, uid, "pid", &has_pids) ||
+	    !has_namespace(pid, uid, "user", &has_users))
 		return geteuid() != 0;
 	/* Its number is not another's by now. */
 	return has_pids && has_users && peer_fd >= 0 && poll(&end, 1, 0) == 0;
@@ -79,6 +102,7 @@ bool fgt_pid_means_the_same_to(const struct fgt_peer *peer)
 
 	if (peer->pid == 0)
 		return false; /* it has no pid here */
-	return has_namespace(peer->pid, "pid", &is_same) ? is_same
-							 : peer->is_root;
+	return has_namespace(peer->pid, peer->uid, "pid", &is_same)
+		       ? is_same
+		       : peer->is_root;
 }

@@ -12,24 +12,56 @@
 #include <errno.h>
 #include <time.h>
 
-#include "agent/daemon/loop/loop.h"
+#include "agent/daemon/loop/aside.h"
 #include "agent/daemon/socket/permission.h"
 
 #define TRIES	    3
 #define WAIT_MAX_NS UINT64_C(1000000000)
 #define WAIT_LOOK   (&(struct timespec){ .tv_nsec = 2000000 })
 
-void fgt_gate_refresh(struct fgt_target *target)
+struct owner_reading {
+	int32_t pid;
+	uint64_t start_time;
+	struct fgt_owner owner;
+	int result;
+};
+
+static void read_owner(void *context)
+{
+	struct owner_reading *reading = context;
+
+	reading->result = fgt_owner_read(reading->pid, reading->start_time,
+					 &reading->owner);
+}
+
+int fgt_gate_read_owner(int32_t pid, uint64_t start_time, uint32_t uid,
+			struct fgt_owner *ret_owner)
+{
+	struct owner_reading reading = { .pid = pid, .start_time = start_time };
+	int r = fgt_aside_run(read_owner, &reading, uid);
+
+	if (r == 0)
+		r = reading.result;
+	if (r == 0)
+		*ret_owner = reading.owner;
+	return r;
+}
+
+int fgt_gate_refresh(struct fgt_target *target)
 {
 	struct fgt_program program;
 	struct fgt_owner owner;
+	int r;
 
 	/* The number first: what is read may be of a later program. */
 	fgt_target_get_program(target, &program);
-	if (fgt_owner_read(fgt_target_pid(target),
-			   fgt_target_start_time(target), &owner) == 0)
+	r = fgt_gate_read_owner(fgt_target_pid(target),
+				fgt_target_start_time(target),
+				program.owner.uid, &owner);
+	if (r == 0)
 		fgt_target_note_owner(target, program.number, &owner,
 				      fgt_loop_now());
+	return r;
 }
 
 int fgt_gate_ask(const struct fgt_gate *gate, struct fgt_target *target,
@@ -44,8 +76,8 @@ int fgt_gate_ask(const struct fgt_gate *gate, struct fgt_target *target,
 		return 0;
 	}
 	fgt_target_get_status(target, &status);
-	if (status.is_alive)
-		fgt_gate_refresh(target);
+	if (status.is_alive && fgt_gate_refresh(target) == -EAGAIN)
+		return -EACCES;
 	/* After the status: what that shows is of programs known by now. */
 	fgt_target_get_program(target, &program);
 	range.to_ns = status.checked_ns;

@@ -35,7 +35,7 @@ struct fgt_gate_range {
 
 /*
  * Reads the owner of a process that lives. -EACCES: the user may not see the
- * program that it is now, or was when it ended.
+ * program that it is now, or was when it ended, or it cannot be read.
  */
 int fgt_gate_ask(const struct fgt_gate *gate, struct fgt_target *target,
 		 struct fgt_gate_range *ret_range);
@@ -65,7 +65,13 @@ int fgt_gate_cut(const struct fgt_gate *gate, struct fgt_target *target,
 int fgt_gate_wait(const struct fgt_target *target, uint64_t ns,
 		  const atomic_bool *is_cancelled);
 
-/* Once a second: reads the owner, which may change without an exec. */
-void fgt_gate_refresh(struct fgt_target *target);
+/* Once a second: reads the owner, which may change without an exec. Errors as
+ * below. */
+int fgt_gate_refresh(struct fgt_target *target);
+
+/* fgt_owner_read() for any thread, see aside.h; uid: whose process it was last.
+ * -EAGAIN: it does not let itself be read. */
+int fgt_gate_read_owner(int32_t pid, uint64_t start_time, uint32_t uid,
+			struct fgt_owner *ret_owner);
 
 #endif

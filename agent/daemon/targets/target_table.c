@@ -24,11 +24,15 @@ bool fgt_target_entry_is_live(const struct fgt_target_entry *entry)
 
 bool fgt_target_entry_is_running(const struct fgt_target_entry *entry)
 {
+	struct fgt_program program;
 	struct fgt_owner owner;
 
-	return fgt_target_entry_is_live(entry) &&
-	       fgt_target_is_alive(entry->target) &&
-	       fgt_owner_read(entry->pid, entry->start_time, &owner) != -ESRCH;
+	if (!fgt_target_entry_is_live(entry) ||
+	    !fgt_target_is_alive(entry->target))
+		return false;
+	fgt_target_get_program(entry->target, &program);
+	return fgt_gate_read_owner(entry->pid, entry->start_time,
+				   program.owner.uid, &owner) != -ESRCH;
 }
 
 struct fgt_target_entry *

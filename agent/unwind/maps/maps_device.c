@@ -12,6 +12,7 @@
 #include <sys/sysmacros.h>
 
 #include "agent/unwind/maps/maps.h"
+#include "ringbuf/base/heartbeat.h"
 
 /* The kernel answers for them, from a disk or from memory; virtiofs: the host
  * of this virtual machine. */
@@ -49,6 +50,7 @@ static bool parse_mount(const char *line, uint64_t dev, char *type)
 /* The kernel bounds the mounts (fs.mount-max) and their lines. */
 static bool find_type(int dir_fd, const char *path, uint64_t dev, char *type)
 {
+	struct fgt_heartbeat *heartbeat = fgt_call_enter(FGT_STEP_PROCFS);
 	FGT_AUTO(fgt_file_close) FILE *mounts = NULL;
 	FGT_AUTO(fgt_fd_close)
 	int fd = openat(dir_fd, path, O_RDONLY | O_CLOEXEC);
@@ -56,6 +58,7 @@ static bool find_type(int dir_fd, const char *path, uint64_t dev, char *type)
 	char *line = NULL;
 	size_t size = 0;
 
+	fgt_call_leave(heartbeat, fd);
 	if (fd < 0)
 		return false;
 	mounts = fdopen(fd, "r");

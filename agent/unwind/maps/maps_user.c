@@ -9,12 +9,14 @@
 #include <unistd.h>
 
 #include "agent/unwind/maps/maps_open.h"
+#include "ringbuf/base/heartbeat.h"
 
 /* Uids of 32 bits are below 1 << 31 wherever they are in use. */
 #define MIXED (UINT64_C(1) << 63)
 
 uint64_t fgt_maps_user(int proc_fd)
 {
+	struct fgt_heartbeat *heartbeat = fgt_call_enter(FGT_STEP_PROCFS);
 	FGT_AUTO(fgt_fd_close)
 	int fd = openat(proc_fd, "status", O_RDONLY | O_CLOEXEC);
 	uint32_t real, effective, saved, files;
@@ -24,6 +26,7 @@ uint64_t fgt_maps_user(int proc_fd)
 
 	/* Not the owner of the directory: it is root where a process hides. */
 	len = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	fgt_call_leave(heartbeat, fd);
 	if (len < 0)
 		return UINT64_MAX;
 	text[len] = '\0';

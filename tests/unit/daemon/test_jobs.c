@@ -282,6 +282,128 @@ static void leaving_does_not_wait_for_what_is_given_up(void **state)
 	end_stuck(&stuck);
 }
 
+/* ---- Jobs that are asked -------------------------------------------------- */
+
+#define ASKS_OF_USER 2u /* that may not have returned */
+#define ASKS_MAX     8u
+
+struct ask {
+	struct stuck *stuck;
+	pthread_t thread;
+	uint32_t uid;
+	int result;
+};
+
+static void *ask_stuck(void *context)
+{
+	struct ask *ask = context;
+	struct fgt_job job = { .run = wait_in_a_call, .context = ask->stuck };
+
+	ask->result = fgt_jobs_ask(ask->stuck->jobs, &job, ask->uid);
+	return NULL;
+}
+
+static int ask_next(struct stuck *stuck, uint32_t uid)
+{
+	struct fgt_job job = { .run = run_next, .context = stuck };
+
+	stuck->has_run = false;
+	return fgt_jobs_ask(stuck->jobs, &job, uid);
+}
+
+/* One that does not return. */
+static void lose(struct stuck *stuck, uint32_t uid)
+{
+	struct ask ask = { .stuck = stuck, .uid = uid };
+
+	stuck->is_in_call = false;
+	assert_int_equal(pthread_create(&ask.thread, NULL, ask_stuck, &ask), 0);
+	wait_for_call(stuck);
+	give_up(stuck);
+	assert_int_equal(pthread_join(ask.thread, NULL), 0);
+	assert_int_equal(ask.result, -EAGAIN);
+}
+
+static void start_asks(struct stuck *stuck)
+{
+	*stuck = (struct stuck){ .dones = 0 };
+	assert_int_equal(pipe2(stuck->gate, O_CLOEXEC), 0);
+	assert_int_equal(fgt_loop_new(&stuck->loop), 0);
+	assert_int_equal(fgt_jobs_new_watched(stuck->loop, &stuck->jobs), 0);
+}
+
+/* All that wait return. */
+static void end_asks(struct stuck *stuck, unsigned int count)
+{
+	for (unsigned int i = 0; i < count; i++)
+		assert_int_equal(write(stuck->gate[1], "", 1), 1);
+	while (fgt_heartbeat_is_lost_in(77))
+		fgt_jobs_tend(stuck->jobs);
+	assert_false(stuck->has_gone_on);
+	end_stuck(stuck);
+}
+
+static void one_that_asks_goes_on_if_its_job_does_not(void **state)
+{
+	struct stuck stuck;
+
+	(void)state;
+	start_asks(&stuck);
+	assert_int_equal(ask_next(&stuck, 1), 0);
+	assert_true(stuck.has_run);
+	lose(&stuck, 1);
+	assert_int_equal(ask_next(&stuck, 1), 0);
+	assert_true(stuck.has_run);
+	end_asks(&stuck, 1);
+}
+
+static void jobs_of_one_user_cost_others_none(void **state)
+{
+	struct stuck stuck;
+
+	(void)state;
+	start_asks(&stuck);
+	for (unsigned int i = 0; i < ASKS_OF_USER; i++)
+		lose(&stuck, 1);
+	assert_int_equal(ask_next(&stuck, 1), -EAGAIN);
+	assert_false(stuck.has_run);
+	assert_int_equal(ask_next(&stuck, 2), 0);
+	for (unsigned int i = ASKS_OF_USER; i < ASKS_MAX; i++)
+		lose(&stuck, i);
+	/* One more could not be given up. */
+	assert_int_equal(ask_next(&stuck, 100), -EAGAIN);
+	end_asks(&stuck, ASKS_MAX);
+}
+
+static void jobs_that_return_later_may_be_asked_without_end(void **state)
+{
+	struct stuck stuck;
+
+	(void)state;
+	start_asks(&stuck);
+	for (unsigned int i = 0; i < 100; i++) {
+		lose(&stuck, 1);
+		assert_int_equal(write(stuck.gate[1], "", 1), 1);
+		while (fgt_heartbeat_is_lost_in(77))
+			fgt_jobs_tend(stuck.jobs);
+		fgt_jobs_tend(stuck.jobs);
+	}
+	assert_int_equal(ask_next(&stuck, 1), 0);
+	end_asks(&stuck, 0);
+}
+
+static void after_the_end_nothing_is_asked(void **state)
+{
+	struct stuck stuck;
+
+	(void)state;
+	start_asks(&stuck);
+	fgt_jobs_stop(stuck.jobs);
+	assert_int_equal(ask_next(&stuck, 1), -EAGAIN);
+	assert_false(stuck.has_run);
+	end_asks(&stuck, 0);
+}
+
 #define JOBS_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -292,6 +414,11 @@ int main(void)
 		JOBS_TEST(leaving_finishes_all_submitted_jobs),
 		cmocka_unit_test(job_that_is_given_up_is_done_and_others_run),
 		cmocka_unit_test(leaving_does_not_wait_for_what_is_given_up),
+		cmocka_unit_test(one_that_asks_goes_on_if_its_job_does_not),
+		cmocka_unit_test(jobs_of_one_user_cost_others_none),
+		cmocka_unit_test(
+			jobs_that_return_later_may_be_asked_without_end),
+		cmocka_unit_test(after_the_end_nothing_is_asked),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

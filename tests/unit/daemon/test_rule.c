@@ -11,6 +11,7 @@
 #include <cmocka.h>
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -63,6 +64,7 @@ static void rules_match_by_their_one_key(void **state)
 					       .exe = "/srv/app" };
 	struct fgt_process_info linked = { .pid = 6, .name = "rule" };
 	struct fgt_config_target rule = { 0 };
+	char link[40];
 
 	(void)state;
 	rule.pid = 5;
@@ -71,11 +73,15 @@ static void rules_match_by_their_one_key(void **state)
 	assert_true(fgt_rule_is_match(&rule, &info));
 	rule.exe = (char *)"/srv/ap";
 	assert_false(fgt_rule_is_match(&rule, &info));
-	rule.exe = (char *)"/proc/self/exe";
-	assert_in_range(readlink(rule.exe, linked.exe, sizeof(linked.exe) - 1),
-			1, sizeof(linked.exe));
+	snprintf(link, sizeof(link), "/tmp/fgt-rule-%d", getpid());
+	rule.exe = link;
+	assert_in_range(
+		readlink("/proc/self/exe", linked.exe, sizeof(linked.exe) - 1),
+		1, sizeof(linked.exe));
+	assert_int_equal(symlink(linked.exe, link), 0);
 	assert_true(fgt_rule_is_match(&rule, &linked));
 	assert_false(fgt_rule_is_match(&rule, &info));
+	unlink(link);
 	rule = (struct fgt_config_target){ .name = (char *)"app" };
 	assert_true(fgt_rule_is_match(&rule, &info));
 	rule = (struct fgt_config_target){ .cgroup = (char *)"no/such" };

@@ -3,13 +3,15 @@
 as a file system does not answer (fault X7). All other programs are still
 sampled."""
 import ctypes
+import os
 import signal
 import subprocess
 import time
 
 from kit import stuck_fs
 from kit.daemon_bench import Daemon, is_error, sleeper
-from kit.daemon_client import call
+from kit.daemon_client import as_user, call, request
+from kit.harness import NOBODY
 from kit.stuck_fs import StuckFs, ticks_of
 
 MS_BIND = 4096
@@ -104,6 +106,10 @@ def stacks_that_become_files_stop_no_ticks(checks, bench):
     sampling_goes_on(checks, bench, "stack")
 
 
+def directories_of_threads_that_are_locked_stop_no_ticks(checks, bench):
+    sampling_goes_on(checks, bench, "task")
+
+
 def attaching_may_be_given_up(checks, bench):
     """The thread of jobs, too: other programs can be attached."""
     daemon = Daemon(bench, "attach-unreadable")
@@ -180,6 +186,215 @@ triggers = ( {{ name = "ends"; when: {{ killed = true; }}; after_s = 0;
     checks.ok("jobs: the daemon ends in time", took < 5, took)
 
 
+def open_to_users(daemon):
+    os.chmod(daemon.socket, 0o666)
+    os.chmod(daemon.folder, 0o755)
+
+
+def answers_meanwhile(checks, daemon, what):
+    began = time.monotonic()
+    status = call(daemon.socket, "status", timeout=10)
+    took = time.monotonic() - began
+    print(f"# {what}: status after {took:.2f} s")
+    checks.ok(f"{what}: the loop answers others", took < 3 and
+              status["pid"] == daemon.child.pid, took)
+
+
+def locking_client(bench, daemon, files):
+    """An ordinary user's program that locks its directory of
+    /proc; what is written to it is sent to the daemon."""
+    return waiting(bench, "unreadable", "proc", files.path, daemon.socket,
+                   as_nobody=True)
+
+
+def locked(child, files):
+    files.stuck.add(stuck_fs.READ)
+    child.send_signal(signal.SIGUSR1)
+    time.sleep(1.5)
+    for _ in range(3):  # names that were looked up before
+        with open("/proc/sys/vm/drop_caches", "w") as file:
+            file.write("2")
+
+
+def send(child, data):
+    child.stdin.write(data)
+    child.stdin.flush()
+    time.sleep(0.3)
+
+
+def clients_that_lock_their_directory_stop_no_loop(checks, bench):
+    """Without rights: a thread lists /proc/self into memory that does not come,
+    another one wants to add a file: who looks a name up there waits."""
+    daemon = Daemon(bench, "locked-client")
+    open_to_users(daemon)
+    files = StuckFs(bench.path("locked-client-files"), b"\0" * (1 << 20))
+    child = locking_client(bench, daemon, files)
+    try:
+        locked(child, files)
+        send(child, request("slice", pid=child.pid, last_ns=10**9))
+        answers_meanwhile(checks, daemon, "locked client")
+        checks.ok("locked client: it is left out", daemon.until(
+            lambda: f"pid {child.pid} is left out" in daemon.log_text(), 5),
+            daemon.log_text()[-600:])
+        began = time.monotonic()
+        reply = call(daemon.socket, "attach", pid=child.pid)
+        checks.ok("locked client: attaching it is refused in time", is_error(
+            reply, 11) and time.monotonic() - began < 2, reply)
+        daemon.attach(sleeper(bench).pid)
+        checks.ok("locked client: another program is attached", True)
+    finally:
+        files.stuck.clear()
+        files.close()
+        child.kill()
+        took = daemon.end()
+    checks.ok("locked client: the daemon ends in time", took < 5, took)
+
+
+def attaching_a_locked_directory_stops_no_jobs(checks, bench):
+    daemon = Daemon(bench, "locked-attach")
+    open_to_users(daemon)
+    files = StuckFs(bench.path("locked-attach-files"), b"\0" * (1 << 20))
+    child = locking_client(bench, daemon, files)
+    try:
+        locked(child, files)
+        began = time.monotonic()
+        reply = call(daemon.socket, "attach", pid=child.pid, timeout=10)
+        took = time.monotonic() - began
+        checks.ok("locked attach: it is refused in time",
+                  is_error(reply, 11) and took < 3, (took, reply))
+        daemon.attach(sleeper(bench).pid)
+        checks.ok("locked attach: another program is attached", True)
+    finally:
+        files.stuck.clear()
+        files.close()
+        child.kill()
+        took = daemon.end()
+    checks.ok("locked attach: the daemon ends in time", took < 5, took)
+
+
+def programs_that_lock_their_directory_stop_no_deliveries(checks, bench):
+    """One that has registered: where it delivers is looked up at each order."""
+    daemon = Daemon(bench, "locked-program")
+    open_to_users(daemon)
+    files = StuckFs(bench.path("locked-program-files"), b"\0" * (1 << 20))
+    child = locking_client(bench, daemon, files)
+    try:
+        send(child, request("register", mode="agent"))
+        checks.ok("locked program: it is registered", daemon.until(
+            lambda: any(one["pid"] == child.pid for one in
+                        daemon.status()["targets"])), daemon.log_text()[-600:])
+        locked(child, files)
+        now = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+        send(child, request("deliver", destination="/tmp", from_ns=now - 10**9,
+                            to_ns=now))
+        answers_meanwhile(checks, daemon, "locked program")
+        checks.ok("locked program: it is left out", daemon.until(
+            lambda: "is left out" in daemon.log_text() or
+            "not sampled any more" in daemon.log_text(), 5),
+            daemon.log_text()[-600:])
+    finally:
+        files.stuck.clear()
+        files.close()
+        child.kill()
+        took = daemon.end()
+    checks.ok("locked program: the daemon ends in time", took < 5, took)
+
+
+def a_daemon_starts_beside_a_locked_directory(checks, bench):
+    """Its rules are looked for before the first request."""
+    first = Daemon(bench, "locked-first")
+    open_to_users(first)
+    files = StuckFs(bench.path("locked-start-files"), b"\0" * (1 << 20))
+    child = locking_client(bench, first, files)
+    wanted = sleeper(bench)
+    daemon = None
+    try:
+        locked(child, files)
+        daemon = Daemon(bench, "locked-start",
+                        'targets = ( { name = "sleep"; } );')
+        checks.ok("locked start: what the rules want is attached",
+                  daemon.until(lambda: any(
+                      one["pid"] == wanted.pid for one in
+                      daemon.status()["targets"]), 10),
+                  daemon.log_text()[-600:])
+    finally:
+        files.stuck.clear()
+        files.close()
+        child.kill()
+        first.end()
+    checks.ok("locked start: the daemon ends in time", daemon.end() < 5)
+
+
+def rules_that_name_silent_files_stop_no_jobs(checks, bench):
+    """exe of a rule leads to a server that has gone."""
+    files = StuckFs(bench.path("rule-files"), b"")
+    files.stuck.add(stuck_fs.LOOKUP)
+    daemon = None
+    try:
+        daemon = Daemon(bench, "silent-rule",
+                        f'targets = ( {{ exe = "{files.path}"; }} );')
+        began = time.monotonic()
+        reply = call(daemon.socket, "attach", pid=sleeper(bench).pid,
+                     timeout=10)
+        took = time.monotonic() - began
+        checks.ok("silent rule: a program is attached", reply["ok"] and
+                  took < 3, (took, reply))
+        checks.ok("silent rule: one line of the log names the file",
+                  daemon.until(lambda: daemon.log_text().count(
+                      f"exe {files.path}: its file system") == 1, 5),
+                  daemon.log_text()[-600:])
+        time.sleep(3)
+        checks.ok("silent rule: it is not asked each second",
+                  files.asked == [stuck_fs.LOOKUP], files.asked)
+    finally:
+        files.stuck.clear()
+        files.close()
+    checks.ok("silent rule: the daemon ends in time", daemon.end() < 5)
+
+
+def owners_that_cannot_be_read_stop_no_loop(checks, bench):
+    """The gate reads the owner of each target that an ordinary user asks for."""
+    daemon = Daemon(bench, "stuck-owner")
+    open_to_users(daemon)
+    files = StuckFs(bench.path("owner-files"), b"Uid:\t0\n")
+    child = sleeper(bench, as_nobody=True)
+    place = f"/proc/{child.pid}/status"
+    try:
+        daemon.attach(child.pid)
+        as_user(NOBODY, NOBODY, lambda: call(daemon.socket, "targets"))
+        files.pid = daemon.child.pid
+        mounted(files.path, place)
+        files.stuck.add(stuck_fs.READ)
+        began = time.monotonic()
+        reply = as_user(NOBODY, NOBODY, lambda: call(
+            daemon.socket, "targets", timeout=10))
+        took = time.monotonic() - began
+        print(f"# stuck owner: targets after {took:.2f} s")
+        checks.ok("stuck owner: the target is not shown, in time",
+                  reply["targets"] == [] and took < 3, (took, reply))
+        answers_meanwhile(checks, daemon, "stuck owner")
+        files.stuck.clear()
+        files.close()
+        stuck_fs.libc.umount2(place.encode(), stuck_fs.MNT_DETACH)
+        checks.ok("stuck owner: it is shown again", daemon.until(
+            lambda: len(as_user(NOBODY, NOBODY, lambda: call(
+                daemon.socket, "targets"))["targets"]) == 1, 8),
+            daemon.log_text()[-600:])
+    finally:
+        stuck_fs.libc.umount2(place.encode(), stuck_fs.MNT_DETACH)
+        child.kill()
+        took = daemon.end()
+    checks.ok("stuck owner: the daemon ends in time", took < 5, took)
+
+
 GROUPS = (memory_that_is_locked_stops_no_ticks,
-          stacks_that_become_files_stop_no_ticks, attaching_may_be_given_up,
-          files_in_proc_that_do_not_answer_stop_no_jobs)
+          stacks_that_become_files_stop_no_ticks,
+          directories_of_threads_that_are_locked_stop_no_ticks,
+          attaching_may_be_given_up,
+          files_in_proc_that_do_not_answer_stop_no_jobs,
+          clients_that_lock_their_directory_stop_no_loop,
+          attaching_a_locked_directory_stops_no_jobs,
+          programs_that_lock_their_directory_stop_no_deliveries,
+          a_daemon_starts_beside_a_locked_directory,
+          rules_that_name_silent_files_stop_no_jobs,
+          owners_that_cannot_be_read_stop_no_loop)
