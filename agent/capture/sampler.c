@@ -59,9 +59,14 @@ int fgt_sampler_new(const struct fgt_sampler_options *options,
 
 void fgt_sampler_free(struct fgt_sampler *sampler)
 {
+	struct fgt_sampled *returned;
+
 	if (!sampler)
 		return;
 	fgt_sampler_stop(sampler);
+	fgt_sampler_tend(sampler); /* threads that have ended since */
+	while ((returned = fgt_sampling_take_returned(sampler)))
+		fgt_sampled_free(returned);
 	while (sampler->target_count)
 		fgt_sampled_free(fgt_sampling_remove(sampler, 0));
 	fgt_sampling_close(sampler);
