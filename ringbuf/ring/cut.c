@@ -23,6 +23,7 @@ static void rows_done(struct fgt_cut_rows *rows)
 
 static void cut_done(struct fgt_cut *cut)
 {
+	free(cut->moved_ns);
 	free(cut->segments);
 	free(cut->words);
 	free(cut->tick_ns);
@@ -43,6 +44,25 @@ static void cut_done(struct fgt_cut *cut)
 	rows_done(&cut->image_rows);
 	rows_done(&cut->wait_rows);
 	rows_done(&cut->waker_rows);
+}
+
+/* ---- Moves ------------------------------------------------------------ */
+
+/* Slots are taken in order at first: behind the last one are none. */
+static int copy_moves(struct fgt_cut *cut)
+{
+	const struct fgt_region *region = cut->region;
+	uint32_t slots = region->shape.threads, slot = 0;
+
+	cut->moved_ns = reallocarray(NULL, slots, sizeof(*cut->moved_ns));
+	if (!cut->moved_ns)
+		return -ENOMEM;
+	for (; slot < slots && fgt_region_load(&region->threads[slot].tid);
+	     slot++)
+		cut->moved_ns[slot] =
+			fgt_region_load(&region->threads[slot].moved_ns);
+	cut->moved_count = slot;
+	return 0;
 }
 
 /* ---- Directory -------------------------------------------------------- */
@@ -249,8 +269,8 @@ static int replay_and_check(struct fgt_cut *cut)
 static int cut_once(struct fgt_cut *cut, struct fgt_ring_slice **ret_slice)
 {
 	int (*const copies[])(struct fgt_cut *) = {
-		copy_directory, select_segments,  copy_words,
-		settle,		replay_and_check, fgt_cut_collect,
+		copy_moves, copy_directory,   select_segments, copy_words,
+		settle,	    replay_and_check, fgt_cut_collect,
 	};
 	uint32_t first;
 	int error;

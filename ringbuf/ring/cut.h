@@ -78,7 +78,7 @@ struct fgt_cut_pace {
 struct fgt_cut_thread {
 	uint32_t slot;
 	int32_t tid;
-	uint64_t start_time;
+	uint64_t start_time, moved_ns;
 	char name[FGT_THREAD_NAME_MAX];
 	uint32_t run_count;
 };
@@ -92,6 +92,10 @@ struct fgt_cut_rows {
 struct fgt_cut {
 	const struct fgt_region *region;
 	uint64_t from_ns, to_ns;
+
+	/* Copied before the log: a move after it is in the log. */
+	uint64_t *moved_ns; /* by slot */
+	uint32_t moved_count;
 
 	/* Copied: segments[first_segment … segment_count), their words. */
 	struct fgt_cut_segment *segments;

@@ -184,6 +184,7 @@ static int build_threads(struct building *building)
 		cut->tracks[row->slot].thread = slice->thread_count;
 		thread->tid = row->tid;
 		thread->start_time = row->start_time;
+		thread->moved_ns = row->moved_ns;
 		error = fgt_strings_intern(&slice->strings, row->name,
 					   strlen(row->name), &thread->name);
 		if (error)

@@ -141,6 +141,8 @@ static int collect_thread(struct fgt_cut *cut, uint32_t slot)
 	copy->slot = slot;
 	copy->tid = (int32_t)(uint32_t)fgt_region_load(&row->tid);
 	copy->start_time = fgt_region_load(&row->start_time);
+	if (slot < cut->moved_count)
+		copy->moved_ns = cut->moved_ns[slot];
 	fgt_region_read_pair(&row->version, row->names, FGT_REGION_NAME_WORDS,
 			     words);
 	memcpy(copy->name, words, sizeof(copy->name));

@@ -23,7 +23,7 @@
 #include <stdatomic.h>
 
 #define FGT_REGION_MAGIC   0x31474e4952544746u /* "FGTRING1", little endian */
-#define FGT_REGION_VERSION 6
+#define FGT_REGION_VERSION 7
 
 #define FGT_REGION_HZ_MAX      10000u
 #define FGT_REGION_SECONDS_MAX 3600u
@@ -63,7 +63,7 @@ struct fgt_region_thread {
 	fgt_word tid, start_time;
 	fgt_word version;
 	fgt_word names[2 * FGT_REGION_NAME_WORDS];
-	fgt_word unused;
+	fgt_word moved_ns; /* of its latest change, switch or wake-up */
 };
 
 struct fgt_region_image {

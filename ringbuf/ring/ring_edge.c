@@ -82,6 +82,7 @@ void fgt_ring_append_edges(struct fgt_writer *writer, uint32_t slot)
 	    !fgt_edges_are_possible(thread->is_on_first, count, thread->state,
 				    thread->next_state))
 		return;
+	fgt_ring_note_move(writer, slot, writer->now_ns);
 	for (uint32_t i = 0; i < (count + 1) / 2; i++)
 		fgt_log_append(writer,
 			       writer->edge_words[thread->edge_word + i]);

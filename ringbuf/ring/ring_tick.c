@@ -242,13 +242,10 @@ int fgt_ring_set_past(struct fgt_ring *ring, uint32_t slot,
 static void append_credit(struct fgt_writer *writer, uint32_t slot,
 			  uint32_t ticks)
 {
-	const struct fgt_writer_thread *thread = &writer->threads[slot];
 	struct fgt_region_segment *segment =
 		fgt_region_segment_at(&writer->region, writer->segment_seq);
 	uint64_t first, reach = fgt_region_load(&segment->reach_tick);
 
-	if (ticks > writer->tick_count - thread->first_tick)
-		ticks = (uint32_t)(writer->tick_count - thread->first_tick);
 	if (!ticks)
 		return;
 	first = writer->tick_count - ticks;
@@ -258,6 +255,17 @@ static void append_credit(struct fgt_writer *writer, uint32_t slot,
 	fgt_log_append(writer, fgt_word_of(FGT_WORD_CREDIT, slot, ticks));
 }
 
+static uint64_t moved_ns(const struct fgt_writer *writer, uint32_t credit_ticks)
+{
+	uint64_t past_ns = 0;
+
+	if (credit_ticks)
+		past_ns = fgt_region_period_ns(&writer->region) *
+			  writer->periods * credit_ticks;
+	return past_ns < writer->now_ns ? writer->now_ns - past_ns
+					: writer->now_ns;
+}
+
 /* Takes over the references on node and wait. */
 static void append_change(struct fgt_writer *writer, uint32_t slot,
 			  uint32_t node, uint32_t state, uint32_t wait,
@@ -265,7 +273,14 @@ static void append_change(struct fgt_writer *writer, uint32_t slot,
 {
 	struct fgt_writer_thread *thread = &writer->threads[slot];
 
+	if (credit_ticks > writer->tick_count - thread->first_tick)
+		credit_ticks =
+			(uint32_t)(writer->tick_count - thread->first_tick);
 	append_credit(writer, slot, credit_ticks);
+	/* Another reason alone is no move. */
+	if (thread->node != node || thread->state != state)
+		fgt_ring_note_move(writer, slot,
+				   moved_ns(writer, credit_ticks));
 	fgt_log_append_change(writer, slot, state, node, wait);
 	fgt_intern_drop_node(writer, thread->node);
 	fgt_ring_drop_wait(writer, thread->wait);
@@ -327,6 +342,7 @@ static void commit_change(struct fgt_writer *writer, uint32_t slot)
 	if (is_new) {
 		thread->phase = FGT_THREAD_LIVE;
 		thread->first_tick = writer->tick_count;
+		fgt_ring_note_move(writer, slot, writer->now_ns);
 		thread->live_index = writer->live_count;
 		writer->live[writer->live_count++] = slot;
 	}

@@ -219,6 +219,18 @@ static bool has_record(const struct fgt_writer *writer, uint32_t slot)
 	       writer->threads[slot].phase == FGT_THREAD_ENDED;
 }
 
+/* Of a wake-up that comes late, when it was. */
+static void note_woken(struct fgt_writer *writer, uint32_t slot,
+		       uint64_t before_ns)
+{
+	uint64_t ns = writer->now_ns;
+
+	if (before_ns >= ns - writer->last_ns)
+		ns -= before_ns;
+	if (fgt_region_load(&writer->region.threads[slot].moved_ns) < ns)
+		fgt_ring_note_move(writer, slot, ns);
+}
+
 void fgt_ring_commit_wakes(struct fgt_writer *writer)
 {
 	for (uint32_t i = 0; i < writer->wake_word_count; i += 2) {
@@ -231,6 +243,8 @@ void fgt_ring_commit_wakes(struct fgt_writer *writer)
 		/* The record's reference is the one that was held. */
 		fgt_log_append(writer, word);
 		fgt_log_append(writer, writer->wake_words[i + 1]);
+		note_woken(writer, fgt_word_slot(word),
+			   fgt_word_before_ns(writer->wake_words[i + 1]));
 	}
 	writer->wake_words_since += writer->wake_word_count;
 	writer->wake_word_count = 0;

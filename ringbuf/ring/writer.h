@@ -156,6 +156,13 @@ struct fgt_writer_thread *fgt_ring_find_thread(struct fgt_writer *writer,
 					       uint32_t slot);
 /* The thread is committed with this tick, though stack and state may stay. */
 void fgt_ring_touch(struct fgt_writer *writer, uint32_t slot);
+/* The thread did something else, got or left a CPU, or was woken. */
+static inline void fgt_ring_note_move(struct fgt_writer *writer, uint32_t slot,
+				      uint64_t ns)
+{
+	fgt_region_store(&writer->region.threads[slot].moved_ns, ns);
+}
+
 /* Drops a reference on a slot; the last one frees it. */
 void fgt_ring_drop_slot(struct fgt_writer *writer, uint32_t slot);
 

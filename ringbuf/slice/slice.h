@@ -25,6 +25,9 @@ struct fgt_slice_thread {
 	uint32_t name; /* string id */
 	uint64_t start_time; /* clock ticks since boot, /proc/…/stat field 22 */
 	uint32_t process; /* index into processes; 0 if there are none */
+	/* When it last did something else, got or left a CPU, or was woken,
+	 * unless the slice shows a later time; 0: not known. Not in files. */
+	uint64_t moved_ns;
 };
 
 /* A process of which the slice has threads. */

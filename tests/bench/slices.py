@@ -11,6 +11,7 @@ FORMS = ("fgt", "envelope", "chunk.envelope", "trace.json", "pb.gz", "folded",
          "speedscope.json", "otlp", "pftrace")
 BLOCKED, DEPTH = 98, 20
 CROWD, CROWD_DEPTH, HISTORY_S = 1000, 10, 11  # threads that `stacks` shows
+NAP_MS = 50  # of those that wake often
 
 
 def _time(agent, pid, out, ring_s):
@@ -49,8 +50,13 @@ def table(stage, agent, rounds, ring_s):
 
 def stacks_table(stage, agent, rounds):
     """What 1001 threads do now, with the ring's history of ten seconds."""
+    return "\n".join(_stacks_lines(stage, agent, rounds, nap_ms)
+                     for nap_ms in (None, NAP_MS)) + "\n"
+
+
+def _stacks_lines(stage, agent, rounds, nap_ms):
     lines = []
-    target = stage.crowd(CROWD, CROWD_DEPTH, busy=0)
+    target = stage.crowd(CROWD, CROWD_DEPTH, busy=0, nap_ms=nap_ms)
     try:
         target.go_on()
         agent.start(target)
@@ -67,10 +73,12 @@ def stacks_table(stage, agent, rounds):
             low, middle, high = statistics.quantiles(times[1:], n=4)
             lines.append(f"  as {form}: first {times[0]:.1f} ms, then "
                          f"{middle:.1f} ms ({low:.1f} to {high:.1f})")
-        lines.insert(0, f"stacks of {target.threads()} threads (goal: 10 ms)")
+        what = f"wake every {nap_ms} ms" if nap_ms else "sleep"
+        lines.insert(0, f"stacks of {target.threads()} threads that {what} "
+                     "(goal: 10 ms)")
     except NotRun as error:
         lines.append(f"stacks: not run: {error}")
     finally:
         agent.close()
         target.close()
-    return "\n".join(lines + [""])
+    return "\n".join(lines)

@@ -125,9 +125,10 @@ class Stage:
     def path(self, name):
         return os.path.join(self.scratch, name)
 
-    def crowd(self, blocked, depth, busy=BUSY, environment=None):
+    def crowd(self, blocked, depth, busy=BUSY, environment=None, nap_ms=None):
+        naps = [str(nap_ms)] if nap_ms else []
         return Target([self.path("bin/crowd"), str(busy), str(blocked),
-                       str(depth), LIFE_S], blocked, environment)
+                       str(depth), LIFE_S, *naps], blocked, environment)
 
     def pair(self, depth, kind="pipes", environment=None):
         return Target([self.path("bin/pair"), str(depth), LIFE_S, kind], 0,

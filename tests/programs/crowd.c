@@ -3,11 +3,13 @@
  * A crowd for benchmarks: busy threads that count their work, and blocked
  * ones in five kinds of call, each below some frames of recursion.
  *
- * crowd BUSY BLOCKED DEPTH SECONDS
+ * crowd BUSY BLOCKED DEPTH SECONDS [NAP_MS]
  *
+ * With NAP_MS the blocked ones wake that often, in three kinds of call.
  * Prints "ready PID", then every 100 ms "MONO_NS OPERATIONS CPU_NS" of the
  * busy threads together.
  */
+#include <limits.h>
 #include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -25,6 +27,7 @@
 static atomic_ullong operations[BUSY_MAX][8]; /* a cache line each */
 static atomic_uint ready;
 static unsigned int depth_wanted;
+static int nap_ms = -1;
 static volatile uint64_t anchor;
 static pthread_t busy_threads[BUSY_MAX];
 
@@ -56,20 +59,21 @@ static void block(unsigned int kind)
 	char byte;
 
 	atomic_fetch_add(&ready, 1);
-	switch (kind % 5) {
+	switch (nap_ms < 0 ? kind % 5 : kind % 3 + 1) {
 	case 0:
 		pthread_mutex_lock(&mutex);
 		for (;;)
 			pthread_cond_wait(&condition, &mutex);
 	case 1:
 		for (;;)
-			sleep(100000);
+			usleep(nap_ms < 0 ? UINT_MAX
+					  : (useconds_t)nap_ms * 1000);
 	case 2:
 		for (;;)
-			poll(NULL, 0, -1);
+			poll(NULL, 0, nap_ms);
 	case 3:
 		for (int fd = epoll_create1(EPOLL_CLOEXEC);;)
-			epoll_wait(fd, &event, 1, -1);
+			epoll_wait(fd, &event, 1, nap_ms);
 	default:
 		if (pipe(pipe_fds) == 0)
 			while (read(pipe_fds[0], &byte, 1) >= 0)
@@ -125,8 +129,9 @@ int main(int argc, char **argv)
 	pthread_t thread;
 	uint64_t end_ns;
 
-	if (argc != 5) {
-		fprintf(stderr, "usage: crowd BUSY BLOCKED DEPTH SECONDS\n");
+	if (argc != 5 && argc != 6) {
+		fprintf(stderr, "usage: crowd BUSY BLOCKED DEPTH SECONDS "
+				"[NAP_MS]\n");
 		return 2;
 	}
 	busy = (unsigned int)atoi(argv[1]);
@@ -134,6 +139,8 @@ int main(int argc, char **argv)
 		busy = BUSY_MAX;
 	blocked = (unsigned int)atoi(argv[2]);
 	depth_wanted = (unsigned int)atoi(argv[3]);
+	if (argc > 5)
+		nap_ms = atoi(argv[5]);
 	pthread_attr_init(&attributes);
 	pthread_attr_setstacksize(&attributes, 128 * 1024);
 	for (uintptr_t i = 0; i < blocked; i++)

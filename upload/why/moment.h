@@ -46,11 +46,13 @@ int fgt_moment_new(const struct fgt_ring_slice *slice, uint64_t at_ns,
 /*
  * What a moment at the last tick that has threads needs of a slice, as an
  * independent slice: the runs that reach that tick, and what the same threads
- * did before without a change of stack or state, a switch or a wake-up. -ENODATA
- * if there are no threads, -ENOMEM.
+ * did before without a change of stack or state, a switch or a wake-up. Runs
+ * from before the slice begin at moved_ns of their threads, at oldest_ns at the
+ * earliest. ret_is_whole: that was known of all of them, or there is nothing
+ * older. -ENODATA if there are no threads, -ENOMEM.
  */
-int fgt_moment_narrow(const struct fgt_ring_slice *slice,
-		      struct fgt_ring_slice **ret_slice);
+int fgt_moment_narrow(const struct fgt_ring_slice *slice, uint64_t oldest_ns,
+		      struct fgt_ring_slice **ret_slice, bool *ret_is_whole);
 void fgt_moment_free(struct fgt_moment *moment);
 FGT_DEFINE_AUTO(struct fgt_moment *, fgt_moment_free);
 

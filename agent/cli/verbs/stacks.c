@@ -244,9 +244,9 @@ const struct fgt_verb fgt_verb_stacks = {
 	.help = "Equal stacks are shown once (× N). Locks have their name and "
 		"the thread that holds\nthem; threads that wait for each other "
 		"are listed as deadlocks, all of them. No thread is stopped.\n"
-		"The daemon looks 10 s back for how long a thread has been "
-		"there (\"at least\": longer),\n1 s where many threads change all "
-		"the time.\nA process that it does not "
+		"The daemon knows 10 s of how long a thread has been there "
+		"(\"at least\": longer);\nof a time in the past 1 s where many "
+		"threads change all the time.\nA process that it does not "
 		"sample is recorded for 60 ms.\n\n" FGT_RANGE_TEXT
 		"\nExamples:\n"
 		"  fgtrace-agent stacks -p 1234\n"

@@ -319,40 +319,80 @@ static void answer_error(const struct fgt_slice_work *work, int error)
 				      "the agent is " FGT_NO_MEMORY);
 }
 
-/* Of threads that change all the time, this much of their past is enough: ten
- * times that would cost ten times as much. */
-static bool cut_short_past(const struct fgt_slice_work *work,
-			   struct fgt_ring_slice **ret_whole)
+static int cut_range(const struct fgt_slice_work *work, uint64_t from_ns,
+		     struct fgt_ring_slice **ret_slice)
 {
-	const struct fgt_slice_request *asked = &work->request;
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
+	int r = fgt_gate_cut(&work->gate, work->target, from_ns,
+			     work->request.to_ns, work->is_cancelled, &slice);
 
-	if (!asked->is_moment || asked->to_ns - asked->from_ns <= SECOND_NS ||
-	    fgt_gate_cut(&work->gate, work->target, asked->to_ns - SECOND_NS,
-			 asked->to_ns, work->is_cancelled, ret_whole) < 0)
-		return false;
-	if ((*ret_whole)->run_count > MOMENT_RUNS)
-		return true;
-	fgt_ring_slice_free(FGT_TAKE(*ret_whole));
-	return false;
+	if (r == 0)
+		r = fgt_target_cut_spans(work->target, slice);
+	if (r < 0)
+		return r;
+	fgt_target_cut_brief(work->target, slice);
+	*ret_slice = FGT_TAKE(slice);
+	return 0;
+}
+
+/* -ENODATA also if the last of the range has no ticks or no threads; -EAGAIN if
+ * more must be looked at, and this was no more than so many runs. */
+static int cut_moment_from(const struct fgt_slice_work *work, uint64_t from_ns,
+			   uint32_t most_runs,
+			   struct fgt_ring_slice **ret_slice)
+{
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *whole = NULL;
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
+	struct fgt_ring_stats stats;
+	uint64_t oldest_ns = work->request.from_ns;
+	bool is_whole;
+	int r = cut_range(work, from_ns, &whole);
+
+	if (r < 0)
+		return r;
+	get_visible(work, &stats);
+	if (oldest_ns < stats.oldest_ns)
+		oldest_ns = stats.oldest_ns;
+	r = fgt_moment_narrow(whole, oldest_ns, &slice, &is_whole);
+	if (r < 0)
+		return r;
+	if (!is_whole && whole->run_count <= most_runs)
+		return -EAGAIN;
+	*ret_slice = FGT_TAKE(slice);
+	return 0;
+}
+
+/* The ring knows since when its threads do what they do now. At a time in the
+ * past, this must be looked for, for a second at least. */
+static int cut_moment(const struct fgt_slice_work *work,
+		      struct fgt_ring_slice **ret_slice)
+{
+	static const uint64_t looks_ns[] = { SECOND_NS / 10, SECOND_NS };
+	static const uint32_t most_runs[] = { UINT32_MAX, MOMENT_RUNS };
+	const struct fgt_slice_request *asked = &work->request;
+	int r = -EAGAIN;
+
+	for (size_t i = 0; i < 2 && (r == -EAGAIN || r == -ENODATA) &&
+			   asked->to_ns - asked->from_ns > looks_ns[i];
+	     i++)
+		r = cut_moment_from(work, asked->to_ns - looks_ns[i],
+				    most_runs[i], ret_slice);
+	return r == -EAGAIN || r == -ENODATA
+		       ? cut_moment_from(work, asked->from_ns, 0, ret_slice)
+		       : r;
 }
 
 static int cut(const struct fgt_slice_work *work,
 	       struct fgt_ring_slice **ret_slice)
 {
 	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *whole = NULL;
-	int r = 0;
+	int r;
 
-	if (!cut_short_past(work, &whole))
-		r = fgt_gate_cut(&work->gate, work->target,
-				 work->request.from_ns, work->request.to_ns,
-				 work->is_cancelled, &whole);
-	if (r == 0)
-		r = fgt_target_cut_spans(work->target, whole);
+	if (work->request.is_moment)
+		return cut_moment(work, ret_slice);
+	r = cut_range(work, work->request.from_ns, &whole);
 	if (r < 0)
 		return r;
-	fgt_target_cut_brief(work->target, whole);
-	if (work->request.is_moment)
-		return fgt_moment_narrow(whole, ret_slice);
 	if (work->request.tid != 0)
 		return fgt_slice_narrow(whole, work->request.from_ns,
 					work->request.to_ns, work->request.tid,

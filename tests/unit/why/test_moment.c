@@ -12,6 +12,8 @@
 
 #include "tests/unit/ringbuf/slice_fixture.h"
 
+static bool is_whole;
+
 static uint64_t tick_ns(uint32_t tick)
 {
 	return FIXTURE_START_NS + tick * FIXTURE_PERIOD_NS;
@@ -101,7 +103,7 @@ static void last_tick_needs_no_more_than_what_goes_on_at_it(void **state)
 	fixture_wait(slice, FGT_WAIT_MUTEX, 4243, "");
 	fixture_run(slice, ended, 0, 9, other, FGT_STATE_RUNNING);
 	assert_true(fgt_slice_is_valid(slice));
-	assert_int_equal(fgt_moment_narrow(slice, &part), 0);
+	assert_int_equal(fgt_moment_narrow(slice, 0, &part, &is_whole), 0);
 	fgt_ring_slice_free(slice);
 	assert_true(fgt_slice_is_valid(part));
 	assert_int_equal(part->run_count, 2);
@@ -127,7 +129,7 @@ static void end_is_the_last_tick_with_threads(void **state)
 			 0);
 	assert_int_equal(moment->tick, 6);
 	fgt_moment_free(moment);
-	assert_int_equal(fgt_moment_narrow(slice, &part), 0);
+	assert_int_equal(fgt_moment_narrow(slice, 0, &part, &is_whole), 0);
 	fgt_ring_slice_free(slice);
 	assert_int_equal(part->run_count, 4);
 }
@@ -137,7 +139,8 @@ static void time_without_threads_is_no_data(void **state)
 	struct fgt_ring_slice *slice = fixture_new(10), *part;
 
 	(void)state;
-	assert_int_equal(fgt_moment_narrow(slice, &part), -ENODATA);
+	assert_int_equal(fgt_moment_narrow(slice, 0, &part, &is_whole),
+			 -ENODATA);
 	fgt_ring_slice_free(slice);
 }
 
@@ -253,7 +256,7 @@ static void a_thread_that_ran_between_ticks_began_later(void **state)
 			 0);
 	assert_int_equal(moment->groups[0].first_tick, 3);
 	fgt_moment_free(moment);
-	assert_int_equal(fgt_moment_narrow(slice, &part), 0);
+	assert_int_equal(fgt_moment_narrow(slice, 0, &part, &is_whole), 0);
 	fgt_ring_slice_free(slice);
 	for (int32_t i = 0; i < 3; i++) {
 		static const uint32_t ticks[] = { 7, 5, 0 };
@@ -266,10 +269,60 @@ static void a_thread_that_ran_between_ticks_began_later(void **state)
 	}
 }
 
+/* Ticks: a thread that moved long before them, one before even the oldest, one
+ * at a time between, and one that moved in the slice. */
+static void what_began_before_the_slice_is_reached(void **state)
+{
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *part = NULL;
+	struct fgt_ring_slice *slice = fixture_new(10);
+	uint32_t stack = fixture_stack(slice, "main;take;lock");
+	const uint64_t begun_ns[] = { FIXTURE_START_NS - 5000, 10,
+				      FIXTURE_START_NS - 300, tick_ns(4) };
+	const uint64_t wanted_ns[] = { FIXTURE_START_NS - 5000,
+				       FIXTURE_START_NS - 7000,
+				       FIXTURE_START_NS - 300, tick_ns(4) };
+
+	(void)state;
+	for (int32_t i = 0; i < 4; i++) {
+		uint32_t thread = fixture_thread(slice, 4242 + i, "t");
+
+		slice->threads[thread].moved_ns = begun_ns[i];
+		fixture_run(slice, thread, i == 3 ? 4 : 0, i == 3 ? 6 : 10,
+			    stack, FIXTURE_FUTEX);
+	}
+	assert_int_equal(fgt_moment_narrow(slice, FIXTURE_START_NS - 7000,
+					   &part, &is_whole),
+			 0);
+	assert_true(is_whole);
+	assert_true(fgt_slice_is_valid(part));
+	for (int32_t i = 0; i < 4; i++) {
+		struct fgt_moment *moment;
+
+		assert_int_equal(fgt_moment_new(part, UINT64_MAX, 4242 + i,
+						NULL, &moment),
+				 0);
+		assert_int_equal(part->tick_ns[moment->groups[0].first_tick],
+				 wanted_ns[i]);
+		/* "at least" */
+		assert_int_equal(!moment->groups[0].first_tick, i == 1);
+		fgt_moment_free(moment);
+	}
+	fgt_ring_slice_free(part);
+	/* It has moved since: when it did before that must be looked for. */
+	slice->threads[0].moved_ns = tick_ns(10);
+	assert_int_equal(fgt_moment_narrow(slice, FIXTURE_START_NS - 7000,
+					   &part, &is_whole),
+			 0);
+	assert_false(is_whole);
+	assert_int_equal(part->tick_count, 10);
+	fgt_ring_slice_free(slice);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(equal_stacks_are_one_group),
+		cmocka_unit_test(what_began_before_the_slice_is_reached),
 		cmocka_unit_test(holder_is_the_thread_that_has_the_number_then),
 		cmocka_unit_test(
 			last_tick_needs_no_more_than_what_goes_on_at_it),

@@ -252,10 +252,86 @@ static void wrong_wake_ups_are_refused(void **state)
 	fgt_ring_tick_commit(ring);
 }
 
+static uint64_t moved_ns(const struct fgt_ring *ring)
+{
+	/* A cut that holds none of the moves. */
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *slice =
+		kit_cut(ring, 20 * PERIOD_NS, UINT64_MAX);
+
+	return slice->threads[0].moved_ns;
+}
+
+static void run_until(struct fgt_ring *ring, uint64_t tick)
+{
+	for (uint64_t i = tick; i < 22; i++)
+		kit_tick(ring, i * PERIOD_NS);
+}
+
+static void latest_move_is_known_to_cuts_after_it(void **state)
+{
+	const struct fgt_edge_list edges = {
+		.count = 2,
+		.is_on_first = true,
+		.ns = { 2 * PERIOD_NS - 4000000, 2 * PERIOD_NS - 3000000 }
+	};
+	/* Changed, changed by credit, switched, woken, came later. */
+	static const uint64_t wanted_ticks[] = { 2, 1, 2, 2, 2, 1 };
+	const struct fgt_frame frame = { .address = 9 };
+	const struct fgt_wait wait = { .kind = FGT_WAIT_SLEEP };
+
+	(void)state;
+	for (int i = 0; i < 6; i++) {
+		FGT_AUTO(fgt_ring_free)
+		struct fgt_ring *ring = kit_ring(101, 30, 1 << 20);
+		uint32_t slot = kit_thread(ring, WAITED);
+
+		begin(ring, 1);
+		if (i == 4)
+			fgt_ring_thread_put_off(ring, slot);
+		else
+			kit_set(ring, slot, 100, 3, BLOCKED);
+		fgt_ring_tick_commit(ring);
+		begin(ring, 2);
+		if (i == 0 || i == 4)
+			kit_set(ring, slot, 100, 4, BLOCKED);
+		if (i == 1)
+			fgt_ring_set(ring, slot, &frame, 1, BLOCKED, 1);
+		if (i == 2)
+			fgt_ring_set_edges(ring, slot, &edges);
+		if (i == 3)
+			wake(ring, slot, 2 * PERIOD_NS - 5, 901, 77);
+		if (i == 5) /* a reason that is known later is no move */
+			fgt_ring_set_wait(ring, slot, &wait);
+		fgt_ring_tick_commit(ring);
+		run_until(ring, 3);
+		assert_int_equal(moved_ns(ring), wanted_ticks[i] * PERIOD_NS);
+	}
+}
+
+static void wake_up_that_comes_late_was_when_it_was(void **state)
+{
+	FGT_AUTO(fgt_ring_free)
+	struct fgt_ring *ring = kit_ring(101, 30, 1 << 20);
+	uint32_t slot = kit_thread(ring, WAITED);
+
+	(void)state;
+	kit_tick(ring, PERIOD_NS);
+	kit_tick(ring, 2 * PERIOD_NS);
+	kit_tick(ring, 3 * PERIOD_NS);
+	begin(ring, 4);
+	wake(ring, slot, 2 * PERIOD_NS - 5, 901, 77);
+	fgt_ring_tick_commit(ring);
+	run_until(ring, 5);
+	assert_int_equal(moved_ns(ring), 2 * PERIOD_NS - 5);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(wake_up_is_cut_as_it_was_added),
+		cmocka_unit_test(latest_move_is_known_to_cuts_after_it),
+		cmocka_unit_test(wake_up_that_comes_late_was_when_it_was),
 		cmocka_unit_test(
 			delay_that_was_not_known_is_found_by_the_edges),
 		cmocka_unit_test(
