@@ -302,19 +302,27 @@ int BPF_PROG(on_switch, bool is_preempted, struct task_struct *prev,
  * A thread that waited wants a CPU again. The slot's version stays: its stack
  * does not change by this.
  */
+static __always_inline void write_woken(struct fgt_switch_slot *slot,
+					unsigned int index,
+					unsigned long long now_ns)
+{
+	unsigned long long us = (now_ns - slot->off.ns) / 1000 + 1;
+
+	slot->off.woken_us = us > ~0u ? ~0u : (unsigned int)us;
+	mark_lazily(index);
+}
+
+/* What on_waking, just before, could not see yet: a thread that another CPU was
+ * still taking off. */
 SEC("tp_btf/sched_wakeup")
 int BPF_PROG(on_wakeup, struct task_struct *task)
 {
 	unsigned int index = 0;
 	struct fgt_switch_slot *slot = find(task, &index);
-	unsigned long long us;
 
 	/* Also reported of one that is about to sleep, and does not. */
-	if (!slot || slot->is_on || !slot->off.ns || slot->off.woken_us)
-		return 0;
-	us = (bpf_ktime_get_ns() - slot->off.ns) / 1000 + 1;
-	slot->off.woken_us = us > ~0u ? ~0u : (unsigned int)us;
-	mark_lazily(index);
+	if (slot && !slot->is_on && slot->off.ns && !slot->off.woken_us)
+		write_woken(slot, index, bpf_ktime_get_ns());
 	return 0;
 }
 
@@ -425,6 +433,8 @@ int BPF_PROG(on_waking, struct task_struct *task)
 	if (!slot || slot->is_on || !slot->off.task_state)
 		return 0;
 	now_ns = bpf_ktime_get_ns();
+	if (slot->off.ns && !slot->off.woken_us)
+		write_woken(slot, index, now_ns);
 	if (now_ns - slot->off.ns < FGT_SWITCH_WAKE_MIN)
 		return 0;
 	wake = &slot->wake[slot->wakes & (FGT_SWITCH_WAKES - 1)];
