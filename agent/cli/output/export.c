@@ -398,7 +398,7 @@ static enum fgt_exit print(const struct fgt_export *plan,
 	if (plan->form != FGT_FORM_JSON)
 		fgt_summary_print_tables(summary, plan->top, plan->threads,
 					 tables);
-	fgt_form_fence(plan->form);
+	fgt_form_end_slice(plan->form, slice);
 	if (r == 0)
 		r = fgt_json_to_commit(plan->json, &why);
 	if (r < 0 && plan->json)

@@ -5,6 +5,7 @@
 #include "agent/cli/output/form.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -34,4 +35,29 @@ void fgt_form_fence(enum fgt_form form)
 {
 	if (form == FGT_FORM_MARKDOWN)
 		puts("```");
+}
+
+void fgt_form_name_range(enum fgt_form form, uint64_t from_ns, uint64_t to_ns,
+			 int32_t tid)
+{
+	if (form != FGT_FORM_MARKDOWN)
+		return;
+	printf("\nThe same range: `--from m:%" PRIu64 " --to m:%" PRIu64,
+	       from_ns, to_ns);
+	if (tid)
+		printf(" --tid %" PRId32, tid);
+	puts("`");
+}
+
+void fgt_form_end_slice(enum fgt_form form, const struct fgt_ring_slice *slice)
+{
+	fgt_form_fence(form);
+	fgt_form_name_range(form, slice->tick_ns[0],
+			    slice->tick_ns[slice->tick_count - 1], 0);
+}
+
+void fgt_form_name_moment(enum fgt_form form, uint64_t at_ns)
+{
+	if (form == FGT_FORM_MARKDOWN)
+		printf("\nThe same moment: `--at m:%" PRIu64 "`\n", at_ns);
 }

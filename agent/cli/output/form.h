@@ -8,6 +8,7 @@
 #define FGT_AGENT_CLI_OUTPUT_FORM_H
 
 #include "agent/cli/options.h"
+#include "ringbuf/slice/slice.h"
 
 enum fgt_form {
 	FGT_FORM_TEXT,
@@ -30,5 +31,13 @@ int fgt_form_read(const struct fgt_arguments *arguments,
 /* Before and after columns of text on standard output, whose widths markdown
  * must not change; nothing in the other forms. */
 void fgt_form_fence(enum fgt_form form);
+
+/* The flags that ask for the same time again, later, which "-2s" does not:
+ * markdown alone. tid 0: none. */
+void fgt_form_name_range(enum fgt_form form, uint64_t from_ns, uint64_t to_ns,
+			 int32_t tid);
+/* With a fence before it. */
+void fgt_form_end_slice(enum fgt_form form, const struct fgt_ring_slice *slice);
+void fgt_form_name_moment(enum fgt_form form, uint64_t at_ns);
 
 #endif

@@ -175,6 +175,7 @@ static int print(const struct stacks_question *question,
 		fgt_form_fence(question->form);
 		fgt_moment_print(moment, at, stdout);
 		fgt_form_fence(question->form);
+		fgt_form_name_moment(question->form, tick_ns);
 	}
 	if (r == 0 && question->json)
 		r = fgt_moment_print_json(moment, at, question->json);
@@ -245,8 +246,8 @@ const struct fgt_verb fgt_verb_stacks = {
 		"the thread that holds\nthem; threads that wait for each other "
 		"are listed as deadlocks, all of them. No thread is stopped.\n"
 		"The daemon knows 10 s of how long a thread has been there "
-		"(\"at least\": longer);\nof a time in the past 1 s where many "
-		"threads change all the time.\nA process that it does not "
+		"(\"at least\": longer);\nof a time in the past only 1 s, if "
+		"many threads changed in that.\nA process that it does not "
 		"sample is recorded for 60 ms.\n\n" FGT_RANGE_TEXT
 		"\nExamples:\n"
 		"  fgtrace-agent stacks -p 1234\n"

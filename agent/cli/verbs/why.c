@@ -169,6 +169,9 @@ static int print(const struct fgt_ring_slice *slice,
 	write_instant(slice, question, slice->tick_ns[range->end - 1], to);
 	r = fgt_explanation_print(explanation, question->form, from, to,
 				  stdout);
+	fgt_form_name_range(question->form, slice->tick_ns[range->first],
+			    slice->tick_ns[range->end - 1],
+			    slice->threads[explanation->thread].tid);
 	if (r == 0 && question->json)
 		r = fgt_explanation_print(explanation, FGT_FORM_JSON, from, to,
 					  question->json);

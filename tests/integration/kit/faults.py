@@ -61,9 +61,12 @@ class Service:
         return self.from_ns, self.to_ns
 
     def ask(self, from_ns, to_ns, *more):
-        result = self.bench.run(
-            "--socket", self.socket, "why", "-p", str(self.child.pid),
-            "--from", f"m:{from_ns}", "--to", f"m:{to_ns}", *more)
+        return self.ask_with("--from", f"m:{from_ns}", "--to", f"m:{to_ns}",
+                             *more)
+
+    def ask_with(self, *flags):
+        result = self.bench.run("--socket", self.socket, "why", "-p",
+                                str(self.child.pid), *flags)
         if result.returncode:
             raise RuntimeError(result.stderr)
         return result.stdout

@@ -76,6 +76,22 @@ def check(bench, name, command, url):
     return result
 
 
+def check_answers(bench, path, url):
+    """A file without names is compared and explained with them."""
+    for verb, rest in (("why", ("--last", "500ms")),
+                       ("diff", ("--from", "-1s", "--to", "now",
+                                 "--against-from", "-2s", "--against-to",
+                                 "-1s"))):
+        without, result = (bench.run(verb, path, *rest,
+                                     env=environment(bench, at, "answers"))
+                           for at in (None, url))
+        ok(f"{verb}: functions have names", result.returncode == 0 and
+           re.search("burn_ms|span_of_", result.stdout) and
+           "stripped!0x" not in result.stdout, result.stdout + result.stderr)
+        ok("… and none without a server", "stripped!0x" in without.stdout,
+           without.stdout + without.stderr)
+
+
 def check_without(bench, path):
     result = bench.run("convert", path, "-f", "folded", "-o",
                        bench.path("without"), env=environment(bench, None))
@@ -156,6 +172,7 @@ def main():
                            env=environment(bench, url))
         ok("stacks: functions have names", "span_of_" in stacks.stdout,
            stacks.stdout + stacks.stderr)
+        check_answers(bench, path, url)
         check_failures(bench, path, folder, build_id)
         child.stdin.close()
         child.wait(10)

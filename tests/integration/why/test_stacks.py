@@ -4,6 +4,7 @@ equal stacks together; a deadlock.
 test_stacks.py BUILD"""
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -67,6 +68,22 @@ def test_without_daemon(bench, child, expected):
        one["groups"][0]["threads"][0]["tid"] == child.pid, one)
 
 
+def check_markdown(bench, target):
+    """It ends with flags that ask for the same time again."""
+    for verb, asked, keys in (
+            ("stacks", ("--at", "-1s"), {"at": "at_ns"}),
+            ("slice", ("--last", "1s"), {"from": "from_ns", "to": "to_ns"})):
+        text = bench.run(verb, *target, *asked, "-f", "md").stdout
+        flags = dict(re.findall("--(at|from|to) m:([0-9]+)",
+                                text.splitlines()[-1]))
+        again = bench.run(verb, *target, "--json", *(
+            f"--{name}=m:{ns}" for name, ns in flags.items()))
+        answer = json.loads(again.stdout) if again.stdout else {}
+        ok(f"{verb}: markdown ends with the same time for later", flags and
+           {name: str(answer.get(key)) for name, key in keys.items()} == flags,
+           text[-300:] + again.stdout[:300] + again.stderr)
+
+
 def test_past(bench, socket, child, expected):
     target = ("--socket", socket, "-p", str(child.pid))
     bench.run("--socket", socket, "attach", str(child.pid))
@@ -75,6 +92,7 @@ def test_past(bench, socket, child, expected):
     check("a second ago", expected, answer)
     ok("it is known for how long",
        all(group["since_ms"] < 10000 for group in answer["groups"]), answer)
+    check_markdown(bench, target)
     path = bench.path("waits.fgt")
     bench.run("--socket", socket, "slice", "-q", "-p", str(child.pid),
               "--last", "1s", "-o", path)
@@ -137,8 +155,8 @@ def expect(bench, name, status, words, *arguments):
 
 
 def test_busy(bench):
-    """Of many threads that wake all the time, a second is looked at: an idle
-    one has been there for at least that. Of few threads it is ten."""
+    """For how long an idle one has been there is known beside many threads that
+    wake all the time, too; at a time in the past, a part of it at least."""
     config = bench.path("busy.conf")
     with open(config, "w") as file:
         file.write("sampling: { max_cpu_percent = 0; };\n")
@@ -150,12 +168,15 @@ def test_busy(bench):
     for pid in pids:
         bench.run("--socket", socket, "attach", pid)
     time.sleep(4)
-    few, many = [by_tid(stacks(bench, "--socket", socket, "-p", pid))[int(pid)]
-                 for pid in pids]
+    few, many, past = [
+        by_tid(stacks(bench, "--socket", socket, "-p", pid, *at))[int(pid)]
+        for pid, at in ((pids[0], ()), (pids[1], ()),
+                        (pids[1], ("--at", "-500ms")))]
     ok("few busy threads: an idle one has been there for as long as is known",
        few["since_ms"] > 2500, few)
-    ok("many busy threads: an idle one has been there for at least a second",
-       500 < many["since_ms"] < 1100 and not many["since_is_known"], many)
+    ok("many busy threads: so it has", many["since_ms"] > 2500, many)
+    ok("… at a time in the past as well, or for at least a second",
+       past["since_ms"] > 500 and not past["since_is_known"], past)
     for child in children:
         child.kill()
 

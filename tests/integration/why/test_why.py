@@ -6,6 +6,7 @@ test_why.py BUILD [FAULT…]: with names, or with --all, prints a table of them.
 In a soak, every program of tests/faults; else a few of them, side by side."""
 import json
 import os
+import re
 import sys
 import time
 
@@ -97,6 +98,13 @@ def test_forms(service):
        markdown.startswith("## ") and "| time | share |" in markdown, markdown)
     answer = service.explain(*ends)
     test_handles(answer)
+    flags = re.search(r"^The same range: `(--from m:.*)`$", markdown, re.M)
+    again = json.loads(service.ask_with("--json", *flags[1].split())) if flags \
+        else {"range": {}, "thread": {}}
+    ok("markdown ends with what asks for the same range and thread again",
+       [again["range"].get(key) for key in ("from_ns", "to_ns")] ==
+       [answer["range"][key] for key in ("from_ns", "to_ns")] and
+       again["thread"].get("tid") == answer["thread"]["tid"], markdown)
     length = answer["range"]["ms"]
     times = [row["ms"] for row in answer["thread"]["time"]]
     ok("the rows of the thread add up to the range",
