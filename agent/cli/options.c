@@ -74,10 +74,19 @@ static int missing_value(const struct reader *reader,
 			   option->name, option->argument);
 }
 
-static void set_value(struct reader *reader, int index, const char *value)
+/* A switch may be repeated: it means the same. */
+static int set_value(struct reader *reader, int index, const char *value)
 {
+	const struct fgt_option *option =
+		&reader->arguments.verb->options[index];
+
+	if (option->argument && reader->arguments.values[index])
+		return fgt_why_set(reader->why, -EINVAL,
+				   "--%s is given twice; give it once",
+				   option->name);
 	reader->arguments.values[index] = value;
 	reader->arguments.is_flag[index] = true;
+	return 0;
 }
 
 /* Takes the value from behind '=' or from the next argument. */
@@ -93,14 +102,11 @@ static int read_value(struct reader *reader, int index, const char *attached)
 			return fgt_why_set(reader->why, -EINVAL,
 					   "--%s takes no value; leave out =%s",
 					   option->name, attached);
-		set_value(reader, index, "");
-		return 0;
+		return set_value(reader, index, "");
 	}
 	if (option->argument[0] == '[' && !attached &&
-	    (!next || next[0] == '-')) {
-		set_value(reader, index, "");
-		return 0;
-	}
+	    (!next || next[0] == '-'))
+		return set_value(reader, index, "");
 	if (!attached) {
 		/* "-10s" is a value, "-o" is the next flag. */
 		if (!next ||
@@ -112,8 +118,7 @@ static int read_value(struct reader *reader, int index, const char *attached)
 	}
 	if (*attached == '\0')
 		return missing_value(reader, option);
-	set_value(reader, index, attached);
-	return 0;
+	return set_value(reader, index, attached);
 }
 
 static int read_long(struct reader *reader, const char *text)

@@ -61,6 +61,9 @@ void fgt_nearest_offer(struct fgt_nearest *nearest, const char *candidate)
 	edits = fgt_nearest_edits(nearest->word, word_len, candidate, len);
 	if (edits > (len + 2) / 3 || edits >= nearest->distance)
 		return;
+	/* "touch" is no "nosuch". */
+	if (edits > 1 && *candidate != *nearest->word)
+		return;
 	nearest->best = candidate;
 	nearest->distance = edits;
 }

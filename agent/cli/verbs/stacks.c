@@ -145,6 +145,7 @@ static int print(const struct stacks_question *question,
 	FGT_AUTO(free) void *memory = NULL;
 	bool *shown;
 	uint64_t from_ns, at_ns = UINT64_MAX, tick_ns;
+	struct fgt_now now = question->now;
 	char at[FGT_TIME_TEXT_SIZE];
 	int r = 0;
 
@@ -167,7 +168,10 @@ static int print(const struct stacks_question *question,
 	if (r < 0)
 		return r == -EINVAL ? r : fgt_why_set(why, r, FGT_NO_MEMORY);
 	tick_ns = slice->tick_ns[moment->tick];
-	fgt_range_write(&question->range, &question->now, tick_ns,
+	/* To fetch them takes its time. */
+	if (!question->is_past && now.mono_ns < tick_ns)
+		now.mono_ns = tick_ns;
+	fgt_range_write(&question->range, &now, tick_ns,
 			fgt_slice_wall_ns(slice, tick_ns), at, sizeof(at));
 	if (question->form == FGT_FORM_JSON) {
 		r = fgt_moment_print_json(moment, at, stdout);

@@ -25,7 +25,7 @@ static const struct fgt_option options[] = {
 	FGT_RANGE_OPTIONS,
 	{ "last", 0, "D",
 	  "the last 500ms, 2s (default: 1s, so that the rest is longer)",
-	  "from to span " },
+	  "from to " },
 	FGT_FETCH_TARGET_OPTIONS,
 	{ "tid", 0, "TID",
 	  "this thread (default: the one whose behaviour differs most)",
@@ -34,10 +34,10 @@ static const struct fgt_option options[] = {
 	{ "span", 0, "NAME",
 	  "the longest span or task of that name (in the range, if given); its "
 	  "thread",
-	  "tid last " CHOOSING },
+	  "tid " CHOOSING },
 	{ "transaction", 0, "ID",
 	  "the same of the spans of that trace (their label trace_id)",
-	  "tid last " CHOOSING },
+	  "tid " CHOOSING },
 	FGT_FORM_OPTIONS,
 	FGT_JSON_TO_OPTION,
 	{ "socket", 0, "PATH", "the daemon's control socket", NULL },
@@ -52,6 +52,7 @@ struct question {
 	struct fgt_range range;
 	struct fgt_now now;
 	uint64_t from_ns, to_ns;
+	bool is_anywhere; /* a span, without a range to be in */
 	int32_t tid; /* 0: any of the candidates */
 	struct fgt_filter candidates;
 	const char *span, *trace; /* NULL: none */
@@ -63,12 +64,10 @@ struct question {
 static int read_range(const struct fgt_ring_slice *slice,
 		      struct question *question, struct fgt_why *why)
 {
-	bool is_open = (question->span || question->trace) &&
-		       !question->range.has_from;
 	int r = fgt_range_to_mono(&question->range, slice, &question->now,
 				  &question->from_ns, &question->to_ns, why);
 
-	if (r == 0 && is_open)
+	if (r == 0 && question->is_anywhere)
 		question->from_ns = 0;
 	return r;
 }
@@ -197,6 +196,10 @@ static int read_question(const struct fgt_arguments *arguments,
 	ret_question->tid = (int32_t)tid;
 	ret_question->span = fgt_options_get(arguments, "span");
 	ret_question->trace = fgt_options_get(arguments, "transaction");
+	ret_question->is_anywhere =
+		(ret_question->span || ret_question->trace) &&
+		!ret_question->range.has_from &&
+		!fgt_options_has(arguments, "last");
 	ret_question->candidates = fgt_export_filter(arguments);
 	return 0;
 }

@@ -152,6 +152,8 @@ def test_mistakes(bench, socket, service):
            *target, "--last", "2s", "--tid", "4194304")
     expect(bench, "a span that is not there", 5, "no span or task", *target,
            "--span", "none")
+    expect(bench, "a span in the last seconds", 5, "no span or task",
+           *target, "--last", "2s", "--span", "none")
     expect(bench, "an unknown form", 2, "use text, md or json", *target, "-f",
            "xml")
     expect(bench, "ends that are swapped", 2, "--from lies", *target,

@@ -100,15 +100,6 @@ static void values_come_in_every_form(void **state)
 	assert_string_equal(fgt_options_get(&a, "name"), "x");
 }
 
-static void last_of_two_equal_flags_wins(void **state)
-{
-	struct fgt_arguments a;
-
-	(void)state;
-	assert_int_equal(READ(&plain, &a, NULL, "-p", "1", "--pid", "2"), 0);
-	assert_string_equal(fgt_options_get(&a, "pid"), "2");
-}
-
 static void optional_value_may_be_left_out(void **state)
 {
 	struct fgt_arguments a;
@@ -203,6 +194,13 @@ static void wrong_flag_is_reported_with_a_remedy(void **state)
 	assert_int_equal(READ(&plain, &a, &why, "--last", "5s", "--to", "now"),
 			 -EINVAL);
 	assert_why(&why, "exclude each other");
+	assert_int_equal(READ(&plain, &a, &why, "-p7", "--json", "--pid=8"),
+			 -EINVAL);
+	assert_why(&why, "--pid is given twice");
+	assert_int_equal(READ(&plain, &a, &why, "--upload", "--upload", "x"),
+			 -EINVAL);
+	assert_why(&why, "--upload is given twice");
+	assert_int_equal(READ(&plain, &a, &why, "-q", "--quiet"), 0);
 	assert_int_equal(READ(&plain, &a, &why, "stray"), -EINVAL);
 	assert_why(&why, "one argument too many");
 	environment = env;
@@ -304,6 +302,7 @@ static void nearest_word_is_found_or_none(void **state)
 	assert_string_equal(nearest_of("recrod"), "record");
 	assert_string_equal(nearest_of("conf"), "config");
 	assert_string_equal(nearest_of("xyzzy"), "");
+	assert_string_equal(nearest_of("malice"), "");
 	assert_string_equal(nearest_of(""), "");
 	assert_string_equal(
 		nearest_of("slicesliceslicesliceslicesliceslicesliceslice"),
@@ -314,7 +313,6 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(values_come_in_every_form, reset),
-		cmocka_unit_test_setup(last_of_two_equal_flags_wins, reset),
 		cmocka_unit_test_setup(optional_value_may_be_left_out, reset),
 		cmocka_unit_test_setup(flag_wins_over_environment, reset),
 		cmocka_unit_test_setup(flag_drops_variables_that_exclude_it,
