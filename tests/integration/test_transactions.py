@@ -187,8 +187,8 @@ def directories(checks, bench):
                       [(e.mode.st_uid, e.mode.st_mode & 0o777)
                        for e in found] == [(NOBODY, 0o600)],
                       daemon.log_text()[-300:])
-            checks.ok("file name is harmless and has the time", re.fullmatch(
-                r"_\._\.\._a_b-\d{8}T\d{6}\.\d{3}Z\.envelope",
+            checks.ok("file name is harmless and has process and time", re.fullmatch(
+                r"_\._\.\._a_b-transact-\d+-\d{8}T\d{6}\.\d{3}Z\.envelope",
                 "".join(folder.names())), folder.names())
         else:
             checks.ok("root's folder is not written for a user", until(

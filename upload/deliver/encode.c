@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ringbuf/base/clock.h"
 #include "upload/deliver/destination.h"
 #include "upload/deliver/dsn.h"
 #include "upload/format/format.h"
@@ -236,7 +237,9 @@ static void fill_head(struct encoding *encoding)
 
 	head->version = FGT_PAYLOAD_VERSION;
 	head->pid = slice->process.pid;
-	head->sequence = destination->sequence;
+	/* Without an owner that counts: what does not repeat. */
+	head->sequence = destination->sequence ? destination->sequence
+					       : fgt_clock_ns(CLOCK_REALTIME);
 	head->from_wall_ns = fgt_slice_wall_ns(
 		slice, has_times ? facts->begin_ns : slice->tick_ns[0]);
 	head->to_wall_ns = fgt_slice_wall_ns(

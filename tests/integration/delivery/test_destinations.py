@@ -97,14 +97,16 @@ def trace_is_put_to_nginx(checks, bench):
         checks.ok(f"{ending} put to nginx and fetched back is what -o writes",
                   result.returncode == 0 and got and got == written,
                   result.stderr[-300:])
-    uploader.convert("--upload", url_of(
-        nginx, "/{host}/{name}-{pid}-{time}-{seq}.{format}.trace.json"))
+    for _ in range(2):
+        uploader.convert("--upload", url_of(
+            nginx, "/{host}/{name}-{pid}-{time}-{seq}.{format}.trace.json"))
     names = [os.path.relpath(os.path.join(folder, name), nginx.root)
              for folder, _, files in os.walk(nginx.root) for name in files
              if name.endswith("chrome.trace.json")]
-    checks.ok("variables are filled in", len(names) == 1 and re.fullmatch(
+    checks.ok("variables are filled in, {seq} never twice",
+              len(names) == 2 and re.fullmatch(
         re.escape(socket.gethostname()) +
-        r"/python3[.0-9]*-\d+-\d{8}T\d{6}\.\d{3}Z-0\.chrome\.trace\.json",
+        r"/python3[.0-9]*-\d+-\d{8}T\d{6}\.\d{3}Z-\d+\.chrome\.trace\.json",
         names[0]), names)
     result = uploader.convert("--upload", url_of(nginx, "/x.nope/{tyme}"))
     checks.ok("unknown variable names the nearest one",
@@ -251,9 +253,15 @@ def directory_keeps_its_caps(checks, bench):
     uploader = Uploader(bench)
     folder = bench.path("kept")
     os.makedirs(folder)
-    for _ in range(4):
-        result = uploader.send(f'directory = "{folder}"; format = "folded"; '
-                               'max_files = 2;')
+    entry = f'directory = "{folder}"; format = "folded"; max_files = 2;'
+    result = uploader.send(entry)
+    written = re.search(r"^uploaded to (.*): \d+ bytes$", result.stderr, re.M)
+    checks.ok("the file is named, which has its process",
+              written and os.path.isfile(written[1]) and re.fullmatch(
+                  r"python3[.\d]*-\d+-\d{8}T\d{6}\.\d{3}Z\.folded",
+                  os.path.basename(written[1])), result.stderr)
+    for _ in range(3):
+        result = uploader.send(entry)
     names = os.listdir(folder)
     checks.ok("directory keeps max_files files of its format",
               result.returncode == 0 and len(names) == 2 and

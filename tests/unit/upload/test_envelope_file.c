@@ -87,12 +87,12 @@ static int put(const char *name)
 {
 	const struct fgt_envelope envelope = { write_hello, NULL };
 	struct fgt_why why = { "" };
-	size_t bytes = 0;
+	struct fgt_envelope_written written = { .bytes = 0 };
 	const struct fgt_envelope_place place = place_of(directory, name);
-	int r = fgt_envelope_file_write(&place, &envelope, &bytes, &why);
+	int r = fgt_envelope_file_write(&place, &envelope, &written, &why);
 
 	if (r == 0)
-		assert_int_equal(bytes, 6);
+		assert_int_equal(written.bytes, 6);
 	else
 		assert_true(why.text[0]);
 	return r;
@@ -157,7 +157,7 @@ static void write_that_fails_leaves_no_file(void **state)
 {
 	const int errors[] = { -ENODATA, -ENOMEM };
 	struct fgt_why why;
-	size_t bytes;
+	struct fgt_envelope_written written;
 
 	(void)state;
 	for (size_t i = 0; i < 2; i++) {
@@ -167,7 +167,7 @@ static void write_that_fails_leaves_no_file(void **state)
 			place_of(directory, "x");
 
 		assert_int_equal(fgt_envelope_file_write(&place, &envelope,
-							 &bytes, &why),
+							 &written, &why),
 				 errors[i]);
 	}
 	assert_int_equal(count_files(), 0);
@@ -196,15 +196,15 @@ static void unusable_directories_are_named(void **state)
 		place_of("/nonexistent/x", "x");
 	const struct fgt_envelope_place device = place_of("/dev/null", "x");
 	struct fgt_why why = { "" };
-	size_t bytes;
+	struct fgt_envelope_written written;
 
 	(void)state;
 	assert_int_equal(
-		fgt_envelope_file_write(&absent, &envelope, &bytes, &why),
+		fgt_envelope_file_write(&absent, &envelope, &written, &why),
 		-ENOENT);
 	assert_non_null(strstr(why.text, "/nonexistent/x"));
 	assert_int_equal(
-		fgt_envelope_file_write(&device, &envelope, &bytes, &why),
+		fgt_envelope_file_write(&device, &envelope, &written, &why),
 		-ENOTDIR);
 }
 
@@ -212,11 +212,11 @@ static void unusable_directories_are_named(void **state)
 static void put_at(struct fgt_envelope_place *place, unsigned int n)
 {
 	const struct fgt_envelope envelope = { write_hello, NULL };
-	size_t bytes;
+	struct fgt_envelope_written written;
 
 	place->wall_ns = WALL_NS + n * UINT64_C(1000000000);
 	assert_int_equal(
-		fgt_envelope_file_write(place, &envelope, &bytes, NULL), 0);
+		fgt_envelope_file_write(place, &envelope, &written, NULL), 0);
 }
 
 static void oldest_files_go_beyond_a_cap(void **state)

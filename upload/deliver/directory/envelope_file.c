@@ -28,7 +28,7 @@
 struct envelope_file {
 	int directory_fd;
 	int fd;
-	size_t bytes;
+	struct fgt_envelope_written written;
 	char temporary[FILE_NAME_MAX];
 };
 
@@ -36,7 +36,7 @@ static int write_file(void *context, const void *bytes, size_t len)
 {
 	struct envelope_file *file = context;
 
-	file->bytes += len;
+	file->written.bytes += len;
 	return fgt_fd_write(file->fd, bytes, len);
 }
 
@@ -90,19 +90,20 @@ static int rename_new(const struct envelope_file *file, const char *final)
 		       : 0;
 }
 
-static int publish(const struct envelope_file *file, const char *stem,
+static int publish(struct envelope_file *file, const char *stem,
 		   const char *ending)
 {
-	char final[FILE_NAME_MAX + ENDING_MAX + 16];
+	char *final = file->written.name;
+	size_t size = sizeof(file->written.name);
 	int r = -EEXIST;
 
 	for (int i = 1; i <= SAME_NAME_MAX && r == -EEXIST; i++) {
 		if (i == 1)
-			snprintf(final, sizeof(final), "%s%.*s", stem,
-				 ENDING_MAX, ending);
+			snprintf(final, size, "%s%.*s", stem, ENDING_MAX,
+				 ending);
 		else
-			snprintf(final, sizeof(final), "%s-%d%.*s", stem, i,
-				 ENDING_MAX, ending);
+			snprintf(final, size, "%s-%d%.*s", stem, i, ENDING_MAX,
+				 ending);
 		r = rename_new(file, final);
 	}
 	return r;
@@ -181,7 +182,8 @@ static int open_directory(int root_fd, const char *directory)
 
 int fgt_envelope_file_write(const struct fgt_envelope_place *place,
 			    const struct fgt_envelope *envelope,
-			    size_t *ret_bytes, struct fgt_why *why)
+			    struct fgt_envelope_written *ret_written,
+			    struct fgt_why *why)
 {
 	FGT_AUTO(fgt_fd_close)
 	int directory_fd = open_directory(place->root_fd, place->directory);
@@ -201,6 +203,6 @@ int fgt_envelope_file_write(const struct fgt_envelope_place *place,
 		return explain(r, place->directory, why);
 	if (place->max_files || place->max_bytes)
 		fgt_envelope_file_prune(directory_fd, place);
-	*ret_bytes = file.bytes;
+	*ret_written = file.written;
 	return 0;
 }

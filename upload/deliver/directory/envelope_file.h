@@ -13,6 +13,12 @@
 #include "upload/format/sentry/sentry_envelope.h"
 
 #define FGT_ENVELOPE_NAME_MAX 80 /* bytes of the name that a program gives */
+#define FGT_ENVELOPE_FILE_MAX 192 /* of the file's, with its NUL */
+
+struct fgt_envelope_written {
+	size_t bytes;
+	char name[FGT_ENVELOPE_FILE_MAX]; /* of the file, in its directory */
+};
 
 struct fgt_envelope_place {
 	int root_fd; /* the root that the path begins in, whatever links it
@@ -37,7 +43,8 @@ struct fgt_envelope_place {
  */
 int fgt_envelope_file_write(const struct fgt_envelope_place *place,
 			    const struct fgt_envelope *envelope,
-			    size_t *ret_bytes, struct fgt_why *why);
+			    struct fgt_envelope_written *ret_written,
+			    struct fgt_why *why);
 
 /*
  * Removes the oldest files whose names are of the pattern above until the
