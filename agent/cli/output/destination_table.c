@@ -87,7 +87,10 @@ static void print_error(const struct fgt_message *destination)
 {
 	uint64_t next_ns = number(destination, "next_try_in_ns");
 
-	if (!print_unusable(text(destination, "unusable")))
+	if (print_unusable(text(destination, "unusable")))
+		puts("    nothing is sent to it until the configuration is "
+		     "reloaded");
+	else
 		print_last_error(number(destination, "last_error_ns"),
 				 text(destination, "last_error"));
 	if (next_ns)

@@ -43,20 +43,27 @@ static const struct fgt_option options[] = {
 
 /* ---- Which directory ----------------------------------------------------- */
 
-static int ask_agent(const struct fgt_arguments *arguments, char path[PATH_MAX],
-		     struct fgt_why *why)
+static int ask_status(const struct fgt_arguments *arguments,
+		      struct fgt_message **ret_reply, struct fgt_why *why)
 {
 	FGT_AUTO(fgt_builder_free) struct fgt_builder *request = NULL;
-	FGT_AUTO(fgt_message_free) struct fgt_message *reply = NULL;
 	char socket_path[FGT_SOCKET_PATH_SIZE];
-	const char *found = "";
 	int r = fgt_fetch_socket(arguments, socket_path, sizeof(socket_path),
 				 why);
 
 	if (r == 0)
 		r = fgt_builder_new_request("status", &request);
-	if (r == 0)
-		r = fgt_fetch_reply(socket_path, request, &reply, why);
+	return r < 0 ? r
+		     : fgt_fetch_reply(socket_path, request, ret_reply, why);
+}
+
+static int ask_agent(const struct fgt_arguments *arguments, char path[PATH_MAX],
+		     struct fgt_why *why)
+{
+	FGT_AUTO(fgt_message_free) struct fgt_message *reply = NULL;
+	const char *found = "";
+	int r = ask_status(arguments, &reply, why);
+
 	if (r < 0)
 		return r;
 	(void)fgt_message_get_string(reply, "spool_dir", &found);
@@ -325,6 +332,46 @@ static int drop(const struct spool_listing *listing, struct fgt_spool *spool)
 	return print_count(listing, "dropped", count);
 }
 
+static size_t count_for(const struct spool_listing *listing, const char *name)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < listing->count; i++)
+		count += !strcmp(listing->rows[i].head.payload.destination,
+				 name);
+	return count;
+}
+
+/* Entries that the agent does not send until a reload, with a note for each
+ * destination. 0 also where the agent cannot be asked. */
+static size_t note_held(const struct spool_listing *listing)
+{
+	FGT_AUTO(fgt_message_free) struct fgt_message *reply = NULL;
+	struct fgt_message_array all = { .count = 0 };
+	struct fgt_message destination;
+	struct fgt_why why;
+	size_t held = 0;
+
+	if (ask_status(listing->arguments, &reply, &why) == 0)
+		(void)fgt_message_get_array(reply, "destinations", &all);
+	while (fgt_message_next(&all, &destination) == 0) {
+		const char *name = "", *unusable = "";
+		size_t count;
+
+		(void)fgt_message_get_string(&destination, "name", &name);
+		(void)fgt_message_get_string(&destination, "unusable",
+					     &unusable);
+		count = *unusable ? count_for(listing, name) : 0;
+		if (count)
+			fgt_note(NAME,
+				 "%zu for '%.64s' wait until the configuration "
+				 "is reloaded: %s",
+				 count, name, unusable);
+		held += count;
+	}
+	return held;
+}
+
 static int flush(const struct spool_listing *listing, struct fgt_spool *spool)
 {
 	struct fgt_why why = { "" };
@@ -334,7 +381,8 @@ static int flush(const struct spool_listing *listing, struct fgt_spool *spool)
 		return fgt_complain_why(
 			NAME, r == -ENOENT ? FGT_EXIT_NO_AGENT : fgt_exit_of(r),
 			&why);
-	return print_count(listing, "to be sent now", listing->count);
+	return print_count(listing, "to be sent now",
+			   listing->count - note_held(listing));
 }
 
 static int unknown_action(const char *action)

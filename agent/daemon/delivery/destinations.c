@@ -182,9 +182,11 @@ void fgt_destination_entry_put(const struct fgt_destination_entry *entry,
 		entry->destination
 			? (enum fgt_destination_kind)entry->destination->kind
 			: FGT_DESTINATION_COUNT;
-	uint64_t next_ns = waiting->spooled  ? waiting->next_try_ns
-			   : waiting->queued ? entry->next_try_ns
-					     : 0;
+	bool is_usable = entry->destination && !entry->is_refused;
+	uint64_t next_ns = !is_usable	      ? 0
+			   : waiting->spooled ? waiting->next_try_ns
+			   : waiting->queued  ? entry->next_try_ns
+					      : 0;
 
 	fgt_builder_map_begin(builder, NULL);
 	fgt_builder_string(builder, "name", entry->name);

@@ -132,6 +132,31 @@ def refusal_stops_until_reload(checks, bench):
     server.close()
 
 
+def refused_entries_wait_for_a_reload(checks, bench):
+    refusing = SentryServer(fixed(403))
+    daemon = Daemon(bench, "held", config(
+        [url_entry("closed", refusing)], ["closed"],
+        f'spool_dir = "{bench.path("held-spool")}"'))
+    program = Program(bench, mode="agent", socket=daemon.socket, **EVERY)
+    request(program)
+    daemon.until(lambda: destination_status(daemon)["closed"]["unusable"])
+    found = destination_status(daemon)["closed"]
+    text = bench.run("status", "--socket", daemon.socket).stdout
+    checks.ok("a destination that refused has no next try",
+              "403" in found["unusable"] and found["spooled"] == 1 and
+              found["next_try_in_ns"] == 0 and "next try" not in text and
+              "nothing is sent to it until the configuration is reloaded" in
+              text, (found, text))
+    result = bench.run("spool", "flush", "--socket", daemon.socket)
+    checks.ok("flush counts what is sent, and names what is not",
+              result.stdout == "0 deliveries to be sent now\n" and
+              "1 for 'closed' wait until the configuration is reloaded: " in
+              result.stderr and len(refusing.requests) == 1, result)
+    program.close()
+    daemon.end()
+    refusing.close()
+
+
 def pauses_are_kept(checks, bench):
     """503 with Retry-After, then 200: sent again with the same bytes."""
     times = []
@@ -253,5 +278,5 @@ def no_secret_is_seen(checks, bench):
 
 if __name__ == "__main__":
     run_groups([dead_destination_delays_no_other, refusal_stops_until_reload,
-                pauses_are_kept, users_name_what_they_may,
+                refused_entries_wait_for_a_reload, pauses_are_kept, users_name_what_they_may,
                 embedded_programs_use_urls, no_secret_is_seen])
