@@ -44,6 +44,8 @@ struct fgt_sampled {
 	struct fgt_rate_turn turn;
 	uint32_t samples; /* of running threads, in this period */
 	bool is_exceeded_logged;
+	uint32_t
+		logged_periods; /* the slowest rate that the log has; 0: none */
 
 	/* Where brief_threads and brief_cpu_ns are counted from, and by which
 	 * provider; NULL: not yet. */

@@ -125,8 +125,8 @@ void fgt_sampling_charge_drain(struct fgt_sampler *sampler, uint64_t cost_ns)
 
 /* ---- Lowering and raising ---------------------------------------------- */
 
-/* Once when the rate begins to be lowered, once if that is not enough, once
- * when it is as it was. */
+/* Each rate that is lower than those before, once if that is not enough, and
+ * once the full rate. */
 static void log_change(struct fgt_sampled *sampled, const struct fgt_tick *tick,
 		       bool was_lowered)
 {
@@ -134,8 +134,10 @@ static void log_change(struct fgt_sampled *sampled, const struct fgt_tick *tick,
 	bool is_lowered = rate->periods > 1;
 	char text[64];
 
-	if (is_lowered && !was_lowered)
+	if (is_lowered && rate->periods > sampled->logged_periods) {
+		sampled->logged_periods = rate->periods;
 		fgt_sampled_log(sampled, sampled->status.rate_note);
+	}
 	if (rate->is_exceeded && !sampled->is_exceeded_logged)
 		fgt_sampled_log(sampled, sampled->status.rate_note);
 	sampled->is_exceeded_logged |= rate->is_exceeded;
@@ -145,6 +147,7 @@ static void log_change(struct fgt_sampled *sampled, const struct fgt_tick *tick,
 		 (double)SECOND_NS / (double)tick->timer_ns);
 	fgt_sampled_log(sampled, text);
 	sampled->is_exceeded_logged = false;
+	sampled->logged_periods = 0;
 }
 
 static void describe(struct fgt_sampled *sampled, const struct fgt_tick *tick,

@@ -152,11 +152,12 @@ def check_reported(checks, who, daemon, slice_path):
     checks.ok(f"{who}: text of status has the rate and the key",
               re.search(r"rate lowered to \S+ Hz, one tick in \d+, to keep "
                         r"sampling.max_cpu_percent = ", text), text[-500:])
-    checks.ok(f"{who}: lowered rate is logged once",
-              sum("rate lowered to" in line and
-                  "nothing left to lower" not in line
-                  for line in daemon.log().splitlines()) == 1,
-              daemon.log()[-800:])
+    logged = [float(hz) for hz in re.findall(
+        r"rate lowered to (\S+) Hz(?!.*nothing left to lower)", daemon.log())]
+    lowest = float(re.search(r"to (\S+) Hz", target["rate_note"])[1])
+    checks.ok(f"{who}: each lower rate is logged once",
+              logged and logged == sorted(set(logged), reverse=True) and
+              logged[-1] <= lowest, (logged, lowest))
     if not slice_path:
         return
     result = daemon.call("slice", "--last", "10s", "-p", str(target["pid"]),
