@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/symbols/lock_names.h"
 #include "agent/symbols/resolver.h"
 #include "agent/symbols/sockets.h"
 #include "ringbuf/base/array.h"
@@ -358,6 +359,7 @@ static int resolve_jobs(struct fgt_resolver *resolver,
 	error = name_jobs(resolver, jobs, count);
 	if (!error)
 		error = fgt_resolver_name_objects(resolver);
+	fgt_lock_names_apply(resolver->slice);
 	if (!error)
 		error = fgt_sockets_name(resolver->slice,
 					 resolver->root.proc_fd);

@@ -101,6 +101,11 @@ def test_later_children(bench):
            (names, result.stderr))
     ok("record --children: brief ones are counted",
        "ended without being sampled" in result.stderr, result.stderr)
+    result = bench.run("record", "-o", bench.path("alone.fgt"), "--", "sh",
+                       "-c", "sleep 1.2; true")
+    ok("record of a shell names the flag that has its children",
+       "1 child process ended without being sampled: record with --children"
+       in result.stderr, result.stderr)
 
 
 def test_several_processes(bench):

@@ -10,6 +10,7 @@
 
 #include "agent/cli/output/explanation_json.h"
 #include "agent/cli/summary/summary.h"
+#include "ringbuf/slice/pace.h"
 #include "upload/why/words.h"
 
 #define LINE_COLUMNS   400
@@ -60,14 +61,28 @@ static bool has_baseline(const struct printer *printer)
 	return printer->of->windows->count > FGT_EXPLAIN_WINDOWS_MIN;
 }
 
+/* Ticks for which the sampler was too late, of the rate that was in force. */
+static double count_missed(const struct printer *printer,
+			   const struct fgt_window *range)
+{
+	const struct fgt_ring_slice *slice = printer->slice;
+	uint32_t last = range->end - 1;
+	double periods =
+		(double)(slice->tick_ns[last] - slice->tick_ns[range->first]) /
+		(double)slice->period_ns;
+	double kept = (double)fgt_pace_weight(slice, range->first,
+					      last - range->first);
+
+	return (periods - kept) * (last - range->first) / kept;
+}
+
 static void print_range(const struct printer *printer, const char *from,
 			const char *to)
 {
 	const struct fgt_windows *windows = printer->of->windows;
 	const struct fgt_window *range = &windows->windows[0];
 	uint32_t ticks = range->end - range->first;
-	double full =
-		windows->length_ms * 1e6 / (double)printer->slice->period_ns;
+	double missed = count_missed(printer, range);
 	struct fgt_words words = { .len = 0 };
 
 	if (printer->is_markdown)
@@ -76,8 +91,8 @@ static void print_range(const struct printer *printer, const char *from,
 	fgt_words_add(&words, ", %s to %s: ", from, to);
 	fgt_words_add_ms(&words, windows->length_ms);
 	fgt_words_add(&words, ", %u ticks", ticks);
-	if (full - ticks > full * MISSED_PERCENT / 100)
-		fgt_words_add(&words, " (%.0f missed)", full - ticks);
+	if (missed > (ticks + missed) * MISSED_PERCENT / 100)
+		fgt_words_add(&words, " (%.0f missed)", missed);
 	print_line(printer, &words);
 	words.len = 0;
 	if (printer->is_markdown)

@@ -54,12 +54,17 @@ int fgt_nameless_count(const struct fgt_ring_slice *slice,
 						  run->tick_count);
 		uint32_t reason, image;
 
+		if (run->state == FGT_STATE_RUNNING)
+			nameless.running += weight;
 		if (!frame)
 			continue;
 		reason = slice->symbols[frame->symbol_first].reason;
 		image = frame->frame.image;
-		if (reason == FGT_SYMBOL_NO_MAP)
+		if (reason == FGT_SYMBOL_NO_MAP) {
 			nameless.compiled += weight;
+			if (run->state == FGT_STATE_RUNNING)
+				nameless.running_compiled += weight;
+		}
 		if (reason != FGT_SYMBOL_STRIPPED || !image)
 			continue;
 		nameless.stripped += weight;
@@ -74,6 +79,24 @@ int fgt_nameless_count(const struct fgt_ring_slice *slice,
 	return 0;
 }
 
+/* Threads that wait, as most of a pool do, hide what runs. */
+static void print_compiled(const struct fgt_nameless *nameless,
+			   uint64_t samples, FILE *file)
+{
+	double of_all = fgt_percent(nameless->compiled, samples);
+	double of_running =
+		fgt_percent(nameless->running_compiled, nameless->running);
+	bool is_much = of_all > NAMELESS_PERCENT;
+
+	if (is_much || of_running > NAMELESS_PERCENT)
+		fprintf(file,
+			"%.0f %% of %s samples are in code compiled at run "
+			"time, without names: node --perf-basic-prof or jcmd "
+			"PID Compiler.perfmap writes a perf map\n",
+			is_much ? of_all : of_running,
+			is_much ? "all" : "the running");
+}
+
 static bool is_server_named(void)
 {
 	const char *urls = getenv("DEBUGINFOD_URLS");
@@ -85,7 +108,6 @@ void fgt_nameless_print(const struct fgt_nameless *nameless, uint64_t samples,
 			FILE *file)
 {
 	double stripped = fgt_percent(nameless->stripped, samples);
-	double compiled = fgt_percent(nameless->compiled, samples);
 
 	if (stripped > NAMELESS_PERCENT) {
 		fprintf(file,
@@ -100,10 +122,5 @@ void fgt_nameless_print(const struct fgt_nameless *nameless, uint64_t samples,
 					  "debuginfod server\n",
 		      file);
 	}
-	if (compiled > NAMELESS_PERCENT)
-		fprintf(file,
-			"%.0f %% of all samples are in code compiled at run "
-			"time, without names: node --perf-basic-prof or jcmd "
-			"PID Compiler.perfmap writes a perf map\n",
-			compiled);
+	print_compiled(nameless, samples, file);
 }

@@ -17,6 +17,7 @@
 struct fgt_nameless {
 	uint64_t stripped; /* samples: its file has no symbol for it */
 	uint64_t compiled; /* samples: of no file, and of no perf map */
+	uint64_t running, running_compiled; /* of those that run */
 	const char *path; /* the file of most of stripped; NULL: none */
 };
 

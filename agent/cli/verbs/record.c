@@ -337,6 +337,8 @@ static enum fgt_exit write_slice(struct recording *recording,
 		from_ns = recording->to_ns;
 	r = fgt_recorder_finish(recording->recorder, from_ns, recording->to_ns,
 				config, &slice, &why);
+	if (!plan->is_quiet || recording->is_following)
+		fgt_recorder_note_missing(recording->recorder);
 	if (r < 0)
 		return fgt_complain(NAME, fgt_exit_of(r), "%s", why.text);
 	return fgt_export_run(plan, slice);

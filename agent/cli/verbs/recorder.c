@@ -189,7 +189,7 @@ void fgt_recorder_follow(struct fgt_recorder *recorder)
 }
 
 /* A look a second misses those that live for less. */
-static void note_missing(struct fgt_recorder *recorder)
+void fgt_recorder_note_missing(const struct fgt_recorder *recorder)
 {
 	struct fgt_target_status status;
 	uint64_t brief = 0;
@@ -200,10 +200,13 @@ static void note_missing(struct fgt_recorder *recorder)
 	}
 	if (brief)
 		fgt_note("record",
-			 "%llu child process%s ended without being sampled: "
-			 "they lived for less than a second, or there was no "
-			 "room for them",
-			 (unsigned long long)brief, brief == 1 ? "" : "es");
+			 "%llu child process%s ended without being sampled: %s",
+			 (unsigned long long)brief, brief == 1 ? "" : "es",
+			 recorder->is_following
+				 ? "they lived for less than a second, or "
+				   "there was no room for them"
+				 : "record with --children to have those that "
+				   "live for a second or more");
 	if (recorder->missing + recorder->unlisted)
 		fgt_note("record",
 			 "%u processes could not be sampled, or had no room",
@@ -308,8 +311,6 @@ int fgt_recorder_finish(struct fgt_recorder *recorder, uint64_t from_ns,
 
 	fgt_sampler_stop(recorder->sampler);
 	print_notes(recorder);
-	if (recorder->is_following)
-		note_missing(recorder);
 	r = cut_all(recorder, from_ns, to_ns, config, ret_slice);
 	if (r == -ENODATA)
 		return fgt_why_set(

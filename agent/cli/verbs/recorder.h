@@ -31,9 +31,11 @@ int fgt_recorder_new(struct fgt_sampler_options *options,
 void fgt_recorder_free(struct fgt_recorder *recorder);
 FGT_DEFINE_AUTO(struct fgt_recorder *, fgt_recorder_free);
 
-/* Also samples the processes below them that are there by now. Of those that
- * could not be sampled, or had no room, fgt_recorder_finish() has a note. */
+/* Also samples the processes below them that are there by now. */
 void fgt_recorder_follow(struct fgt_recorder *recorder);
+
+/* Prints a note of children that were not sampled. */
+void fgt_recorder_note_missing(const struct fgt_recorder *recorder);
 
 /* Of the first process, but all threads are counted, and it is alive as long as
  * any of them is. Main thread; also prints the notes of the sampler since the

@@ -11,8 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/cli/output/explanation.h"
 #include "agent/cli/summary/summary.h"
 #include "ringbuf/slice/merge.h"
+#include "ringbuf/slice/pace.h"
 #include "tests/unit/ringbuf/slice_fixture.h"
 
 #define TICKS 100
@@ -196,6 +198,51 @@ static void processes_are_distinguished(void **state)
 	free(text);
 }
 
+/* A range of 20 ticks, each of which stands for four periods. */
+static char *explain(struct fgt_ring_slice *slice)
+{
+	static const struct fgt_filter all_threads;
+	FGT_AUTO(fgt_explanation_free)
+	struct fgt_explanation *explanation = NULL;
+	char *text = NULL;
+	size_t len;
+	FILE *file = open_memstream(&text, &len);
+
+	assert_int_equal(fgt_explain(slice, slice->tick_ns[40],
+				     slice->tick_ns[59], 0, &all_threads,
+				     &explanation),
+			 0);
+	assert_int_equal(fgt_explanation_print(explanation, FGT_FORM_TEXT, "a",
+					       "b", file),
+			 0);
+	fclose(file);
+	return text;
+}
+
+static void ticks_of_a_lowered_rate_are_not_missed(void **state)
+{
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *slice = fixture_new(100);
+	uint32_t thread = fixture_thread(slice, 1, "t");
+	char *text;
+
+	(void)state;
+	fixture_run(slice, thread, 0, 100, fixture_stack(slice, "main;f"),
+		    FGT_STATE_RUNNING);
+	assert_int_equal(fgt_pace_add(slice, 0, 4), 0);
+	for (uint64_t i = 0; i < 100; i++)
+		slice->tick_ns[i] += 3 * i * FIXTURE_PERIOD_NS;
+	text = explain(slice);
+	assert_non_null(strstr(text, "20 ticks\n"));
+	free(text);
+	/* Of 25 of that rate five came too late. */
+	for (uint64_t i = 50; i < 100; i++)
+		slice->tick_ns[i] += 20 * FIXTURE_PERIOD_NS;
+	text = explain(slice);
+	assert_non_null(strstr(text, "20 ticks (5 missed)\n"));
+	free(text);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -203,6 +250,7 @@ int main(void)
 		cmocka_unit_test(notifications_without_a_name_are_alike),
 		cmocka_unit_test(summary_has_waits_where_nothing_ran),
 		cmocka_unit_test(processes_are_distinguished),
+		cmocka_unit_test(ticks_of_a_lowered_rate_are_not_missed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,6 +15,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "agent/symbols/lock_names.h"
+#include "tests/unit/ringbuf/slice_fixture.h"
 #include "tests/unit/symbols/symbols_kit.h"
 
 #define INLINES FGT_PROGRAMS "/symbols-inlines"
@@ -159,6 +161,38 @@ static void objects_and_heap_of_this_process_are_named(void **state)
 	free(path);
 }
 
+static void lock_without_an_owner_is_known_by_its_function(void **state)
+{
+	static const struct {
+		const char *stack;
+		uint32_t kind;
+	} waits[] = {
+		{ "main;<std::sys::sync::mutex::futex::Mutex>::lock_contended;"
+		  "std::sys::pal::unix::futex::futex_wait;libc.so.6!syscall",
+		  FGT_WAIT_MUTEX },
+		{ "main;parking_lot::raw_mutex::RawMutex::lock_slow::h0f;"
+		  "libc.so.6!syscall",
+		  FGT_WAIT_MUTEX },
+		{ "main;std::sys::sync::condvar::futex::Condvar::wait_optional"
+		  "_timeout;libc.so.6!syscall",
+		  FGT_WAIT_NOTIFICATION },
+	};
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *slice = fixture_new(10);
+	uint32_t thread = fixture_thread(slice, 1, "t");
+
+	(void)state;
+	for (uint32_t i = 0; i < 3; i++) {
+		fixture_run(slice, thread, 2 * i, 1,
+			    fixture_stack(slice, waits[i].stack),
+			    FIXTURE_FUTEX);
+		(void)fixture_wait(slice, FGT_WAIT_NOTIFICATION, 0, "");
+	}
+	fgt_lock_names_apply(slice);
+	for (uint32_t i = 0; i < 3; i++)
+		assert_int_equal(slice->waits[i].kind, waits[i].kind);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -170,6 +204,8 @@ int main(void)
 			object_of_a_library_is_named_by_its_dynamic_symbols),
 		cmocka_unit_test(address_without_an_object_is_image_and_offset),
 		cmocka_unit_test(objects_and_heap_of_this_process_are_named),
+		cmocka_unit_test(
+			lock_without_an_owner_is_known_by_its_function),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
