@@ -7,6 +7,7 @@
 #include "agent/embed/embed.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -22,6 +23,7 @@
 #include "ringbuf/base/clock.h"
 #include "ringbuf/base/hash.h"
 #include "ringbuf/base/sink.h"
+#include "ringbuf/base/thread.h"
 #include "ringbuf/slice/slice_codec.h"
 #include "upload/deliver/dispatch.h"
 #include "upload/format/format.h"
@@ -187,6 +189,61 @@ static int encode(const struct fgt_ring_slice *slice,
 	return 0;
 }
 
+/* ---- Names --------------------------------------------------------------- */
+
+/* libdw has frames of 150 KiB, which would jump over the guard of a small
+ * stack, into memory of the program. */
+#define NAMING_BYTES ((size_t)1 << 20)
+
+struct frame_naming {
+	struct recorder *recorder;
+	struct fgt_ring_slice *slice;
+	int result;
+};
+
+static void *name_frames(void *context)
+{
+	struct frame_naming *naming = context;
+
+	naming->result = fgt_symbolizer_resolve(naming->recorder->symbolizer,
+						naming->slice, true);
+	return NULL;
+}
+
+/* Of the calling thread; the first thread's stack grows. */
+static bool has_large_stack(void)
+{
+	pthread_attr_t attributes;
+	size_t size = 0;
+	void *low = NULL;
+
+	if (gettid() == getpid())
+		return true;
+	if (pthread_getattr_np(pthread_self(), &attributes))
+		return false;
+	(void)pthread_attr_getstack(&attributes, &low, &size);
+	pthread_attr_destroy(&attributes);
+	return (uintptr_t)__builtin_frame_address(0) - (uintptr_t)low >=
+	       NAMING_BYTES / 2;
+}
+
+static int resolve(struct recorder *recorder, struct fgt_ring_slice *slice)
+{
+	struct frame_naming naming = { .recorder = recorder, .slice = slice };
+	pthread_t thread;
+	int r;
+
+	if (has_large_stack()) {
+		name_frames(&naming);
+		return naming.result;
+	}
+	r = fgt_thread_start(NAMING_BYTES, name_frames, &naming, &thread);
+	if (r < 0)
+		return r;
+	pthread_join(thread, NULL);
+	return naming.result;
+}
+
 static int cut(void *context, uint64_t from_ns, uint64_t to_ns,
 	       bool is_transaction, struct fgt_slice_file *ret_file)
 {
@@ -207,7 +264,7 @@ static int cut(void *context, uint64_t from_ns, uint64_t to_ns,
 	if (rc == 0)
 		rc = fgt_slice_name_states(slice, fgt_state_name);
 	if (rc == 0)
-		rc = fgt_symbolizer_resolve(recorder->symbolizer, slice, true);
+		rc = resolve(recorder, slice);
 	if (rc == 0)
 		rc = encode(slice, ret_file);
 	return rc;

@@ -9,6 +9,8 @@
 #include <link.h>
 #include <signal.h>
 
+#define LEAST_BYTES ((size_t)64 << 10)
+
 /* Thread-local variables of an object lie on the stacks of its threads. */
 static int add_local_bytes(struct dl_phdr_info *object, size_t size,
 			   void *context)
@@ -33,10 +35,12 @@ int fgt_thread_start(size_t stack_bytes, void *(*run)(void *), void *context,
 
 	if (rc)
 		return -rc;
-	if (stack_bytes) {
-		dl_iterate_phdr(add_local_bytes, &stack_bytes);
-		(void)pthread_attr_setstacksize(&attributes, stack_bytes);
-	}
+	if (!stack_bytes) /* ulimit -s */
+		(void)pthread_attr_getstacksize(&attributes, &stack_bytes);
+	if (stack_bytes < LEAST_BYTES)
+		stack_bytes = LEAST_BYTES;
+	dl_iterate_phdr(add_local_bytes, &stack_bytes);
+	(void)pthread_attr_setstacksize(&attributes, stack_bytes);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	rc = pthread_create(&thread, &attributes, run, context);

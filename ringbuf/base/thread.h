@@ -11,7 +11,8 @@
 
 /*
  * Starts a thread with all signals blocked. stack_bytes: of its stack, the
- * program's thread-local variables not counted; 0: as usual. ret_thread NULL: the thread is detached. Negative errno of
+ * program's thread-local variables not counted; 0: as usual, 64 KiB
+ * at least. ret_thread NULL: the thread is detached. Negative errno of
  * pthread_create(3).
  *
  * MT-Safe | AS-Unsafe

@@ -199,8 +199,14 @@ static void count(struct fgt_merge *merge)
 int fgt_merge_times(struct fgt_merge *merge)
 {
 	const struct fgt_ring_slice *first = merge->sources[0].slice;
+	const struct fgt_ring_slice *longest = first;
 	int r = unite_ticks(merge);
 
+	/* All are of one machine, each for the ticks that it has. */
+	for (uint32_t i = 1; i < merge->count; i++)
+		if (merge->sources[i].slice->pressure_count >
+		    longest->pressure_count)
+			longest = merge->sources[i].slice;
 	merge->result->period_ns = first->period_ns;
 	merge->result->requested_from_ns = first->requested_from_ns;
 	merge->result->effective_hz = first->effective_hz;
@@ -210,12 +216,9 @@ int fgt_merge_times(struct fgt_merge *merge)
 		r = add_paces(merge);
 	if (r == 0)
 		r = unite_anchors(merge);
-	/* All are of one machine. */
-	for (uint32_t i = 0;
-	     i < merge->count && r == 0 && !merge->result->pressure_count; i++)
-		r = fgt_pressures_copy(merge->sources[i].slice->pressures,
-				       merge->sources[i].slice->pressure_count,
-				       merge->result);
+	if (r == 0)
+		r = fgt_pressures_copy(longest->pressures,
+				       longest->pressure_count, merge->result);
 	if (r == 0)
 		count(merge);
 	return r;

@@ -30,7 +30,8 @@ static const struct fgt_run *last_of_wait(const struct fgt_ring_slice *slice,
 
 	while (next < end && next->thread == run->thread &&
 	       next->first_tick == run->first_tick + run->tick_count &&
-	       next->stack == run->stack && next->state == run->state)
+	       next->stack == run->stack && next->state == run->state &&
+	       (!run->wait || next->wait == run->wait))
 		run = next++;
 	return run;
 }

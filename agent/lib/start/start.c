@@ -237,6 +237,9 @@ static int start_all(const struct fgt_options *options)
 	int32_t worker_tid;
 	int r = fgt_settings_init(&fgt_library.settings, options, &why);
 
+	/* Of an agent of before. */
+	atomic_store_explicit(&fgt_library.has_default_destination, false,
+			      memory_order_relaxed);
 	fgt_fd_apart_begin();
 	if (r < 0)
 		fgt_report("%s", why.text);
