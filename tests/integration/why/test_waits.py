@@ -124,6 +124,55 @@ def name_child_in_namespace(bench):
         os.kill(number, signal.SIGKILL)
 
 
+# Each of four threads waits for the last of its hundred children.
+MANY = """
+import os, signal, threading, time
+def work():
+    for _ in range(100):
+        last = os.fork()
+        if not last:
+            while True:
+                signal.pause()
+    os.waitpid(last, 0)
+threads = [threading.Thread(target=work) for _ in range(4)]
+for thread in threads:
+    thread.start()
+while len(os.listdir('/proc/self/task')) < 5:
+    time.sleep(0.01)
+print('ready', flush=True)
+time.sleep(600)
+"""
+
+
+def name_children_of_many_threads(bench):
+    """More of them than one tick looks at: one of the next ticks goes on."""
+    outer = bench.start(["unshare", "--pid", "--fork", sys.executable, "-c",
+                         MANY], stdout=subprocess.PIPE,
+                        stderr=subprocess.DEVNULL, text=True)
+    outer.stdout.readline()
+    pid = children_of(outer.pid)[0]
+    last = {}
+    for _ in range(200):
+        for tid in map(int, os.listdir(f"/proc/{pid}/task")):
+            with open(f"/proc/{pid}/task/{tid}/children") as file:
+                children = file.read().split()
+            if len(children) == 100:
+                last[tid] = int(children[-1])
+        if len(last) == 4:
+            break
+        time.sleep(0.1)
+    time.sleep(0.3)
+    path = bench.path("many.fgt")
+    with open(path, "wb") as file:
+        subprocess.run([bench.agent, "record", "-q", "-p", str(pid), "-d", "1",
+                        "-f", "fgt", "-o", "-"], stdout=file, check=True)
+    waits = waits_of(path)
+    found = {tid: waits.get(tid, ("", 0, 0))[2] for tid in last}
+    ok("PID namespace: four threads have their child among 400",
+       len(last) == 4 and found == last, (found, last))
+    os.kill(pid, signal.SIGKILL)
+
+
 # Waits for a raw socket, and for a connection of a UNIX socket; another user's
 # UNIX socket has a line of /proc/net/unix about the first one as its name.
 SOCKETS = """
@@ -269,6 +318,7 @@ def main():
         record(bench, "ordinary user", True)
         check_calls(bench)
         name_child_in_namespace(bench)
+        name_children_of_many_threads(bench)
         names_of_sockets(bench)
     finally:
         bench.close()
