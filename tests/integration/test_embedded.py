@@ -34,25 +34,12 @@ LIMITS = {"shares": 0.025, "bursts": 0.025, "kinds": 0.02, "callers": 0.015,
 IN_STEP_WITH_KERNEL = {"recv"}
 
 
-# Waits for a CPU, of the time of the thread that waits most, by its own account.
-MANY_WAITS = 0.25
-
-
 # ---- Truth ----------------------------------------------------------------
-
-def waits_of(truth):
-    return max(thread["wait_ns"] / thread["ns"] for thread in truth["threads"])
-
 
 def compare_truth(checks, stage, variant, scenario, seconds, as_nobody):
     who = "nobody" if as_nobody else "root"
     tag = f"{variant} {scenario} as {who}"
     truth, fgt = record_embedded(stage, variant, scenario, seconds, as_nobody)
-    if waits_of(truth) > MANY_WAITS:
-        print(f"# {tag}: other programs took its CPU, {waits_of(truth):.0%} of "
-              "the time: recorded again")
-        truth, fgt = record_embedded(stage, variant, scenario, seconds,
-                                     as_nobody)
     samples = stage.samples(fgt)
     truth["threads"] = [thread for thread in truth["threads"]
                         if thread["name"] not in IN_STEP_WITH_KERNEL]
