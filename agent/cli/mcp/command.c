@@ -173,6 +173,25 @@ static int add_arguments(struct fgt_mcp_command *command,
 	return r;
 }
 
+/* A verb refuses a flag that is given twice. */
+static bool is_flag_wanted(const struct fgt_mcp_tool *tool,
+			   struct json_t *arguments)
+{
+	size_t len;
+
+	if (!tool->flag)
+		return false;
+	len = strcspn(tool->flag, "=");
+	for (const struct fgt_mcp_argument *argument = tool->arguments;
+	     argument->name; argument++)
+		if (argument->flag && strlen(argument->flag) == len &&
+		    !strncmp(tool->flag, argument->flag, len) &&
+		    fgt_mcp_get(arguments, argument->name).type !=
+			    FGT_MCP_ABSENT)
+			return false;
+	return true;
+}
+
 int fgt_mcp_command_make(const struct fgt_mcp_tool *tool,
 			 struct json_t *arguments, const char *socket_path,
 			 const char *json_path,
@@ -191,7 +210,7 @@ int fgt_mcp_command_make(const struct fgt_mcp_tool *tool,
 		r = add_word(&command, "--socket=%s", socket_path);
 	if (r == 0)
 		r = add_word(&command, "--json-to=%s", json_path);
-	if (r == 0 && tool->flag)
+	if (r == 0 && is_flag_wanted(tool, arguments))
 		r = add_word(&command, "%s", tool->flag);
 	if (r == 0)
 		r = add_arguments(&command, tool, arguments, false, why);

@@ -20,7 +20,8 @@ struct fgt_mcp_argument {
 struct fgt_mcp_tool {
 	const char *name, *title, *description;
 	const char *verb;
-	const char *flag; /* that the verb always gets first; NULL: none */
+	const char *
+		flag; /* that the verb gets if no argument has it; NULL: none */
 	const struct fgt_mcp_argument
 		*arguments; /* ended by one without name */
 };

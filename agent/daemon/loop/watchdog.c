@@ -28,8 +28,8 @@
 /* At two looks in a row, and none of the CPU used: a call of one thread. */
 #define GIVE_UP_NS COUNTED_NS
 /* No tick waits for these. On a busy machine a process that is not
- * given a CPU holds a lock of its /proc files for a second or two. */
-#define GIVE_UP_JOB_NS ((uint64_t)3 * SECOND_NS)
+ * given a CPU holds a lock of its /proc files for a second. */
+#define GIVE_UP_JOB_NS ((uint64_t)SECOND_NS * 3 / 2)
 /* Waiting in calls about one process at each look for 8 s. */
 #define SLOW_MAX 64u
 /*

@@ -75,7 +75,7 @@ def dead_destination_delays_no_other(checks, bench):
     request(program)
     alone = sorted(seconds_to(server, program) for _ in range(5))[2]
     checks.ok("transactions whose program names no destination arrive",
-              len(server.requests) == 6 and
+              until(lambda: len(server.requests) == 6) and
               server.requests[0].line.startswith("PUT /lab/"),
               daemon.log_text()[-400:])
     daemon.write_config(config(
@@ -113,6 +113,8 @@ def refusal_stops_until_reload(checks, bench):
         request(program)
         time.sleep(0.3)
     until(lambda: len(server.requests) == 3)
+    daemon.until(lambda: destination_status(daemon)["closed"]
+                 ["dropped_refused"] == 3)
     found = destination_status(daemon)["closed"]
     checks.ok("after 401 nothing more is sent", len(refusing.requests) == 1 and
               len(server.requests) == 3, len(refusing.requests))

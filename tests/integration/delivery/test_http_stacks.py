@@ -153,7 +153,8 @@ def several_processes(checks, bench, site, other):
               threads)
     answer = site.get("/api/v1/slice?all=1&thread=none-such")
     checks.ok("a filter that takes nothing is explained", answer.status == 404
-              and "threads are truth-fp" in answer.text, answer)
+              and "threads are " in answer.text
+              and "truth-fp" in answer.text, answer)
     twin.kill()
     twin.wait()
 

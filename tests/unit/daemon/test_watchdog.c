@@ -118,7 +118,7 @@ static void thread_that_no_tick_waits_for_has_more_time(void **state)
 		note(&watched, CALL, 250, 'D', 0);
 		looks++;
 	} while (!fgt_watched_is_stuck("thread of jobs", &watched, CALL, 'D'));
-	assert_in_range(looks, 12, 14); /* 3 s */
+	assert_in_range(looks, 6, 8); /* 1.5 s */
 }
 
 /* Each of them returns a little too soon. */
