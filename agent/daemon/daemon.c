@@ -319,14 +319,14 @@ static int new_parts(struct daemon *daemon)
 	int r = fgt_recorder_new_sampler(daemon->config, &daemon->cache,
 					 &daemon->sampler);
 
-	daemon->kept_ns =
-		((uint64_t)daemon->config->ring.seconds + KEPT_EXTRA_S) * 1000 *
-		MS;
+	daemon->kept_ns = (daemon->config->ring.seconds + KEPT_EXTRA_S) *
+			  UINT64_C(1000) * MS;
 	if (r == 0)
 		r = fgt_recorder_new_symbolizer(daemon->config, daemon->cache,
 						&daemon->symbolizer);
 	if (r == 0)
-		r = fgt_jobs_new_watched(daemon->loop, &daemon->jobs);
+		r = fgt_jobs_new_watched(daemon->loop, "thread of jobs",
+					 &daemon->jobs);
 	if (r == 0)
 		r = fgt_targets_new(daemon->sampler, daemon->jobs,
 				    daemon->kept_ns, &daemon->targets);

@@ -12,7 +12,7 @@ static struct fgt_jobs *jobs; /* set before there are threads */
 
 int fgt_aside_begin(struct fgt_loop *loop)
 {
-	return fgt_jobs_new_watched(loop, &jobs);
+	return fgt_jobs_new_watched(loop, "thread of reads", &jobs);
 }
 
 void fgt_aside_stop(void)

@@ -35,7 +35,9 @@ struct lost_thread {
 struct fgt_jobs {
 	struct fgt_loop *loop;
 	struct fgt_waker waker; /* something has been done */
-	bool is_watched, is_stopped;
+	const char
+		*name; /* of the thread, for the watchdog; NULL: not watched */
+	bool is_stopped;
 	/* Protects all below; inside it only heartbeats and the log. */
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
@@ -144,8 +146,8 @@ static void *work_off(void *argument)
 	if (setjmp(given_up))
 		return NULL;
 	pthread_mutex_lock(&jobs->lock);
-	heartbeat = fgt_heartbeat_begin("thread of jobs",
-					jobs->is_watched ? &given_up : NULL);
+	heartbeat = fgt_heartbeat_begin(jobs->name ?: "thread of jobs",
+					jobs->name ? &given_up : NULL);
 	jobs->heartbeat = heartbeat;
 	pthread_mutex_unlock(&jobs->lock);
 	work(jobs, heartbeat);
@@ -286,7 +288,7 @@ bool fgt_jobs_withdraw(struct fgt_jobs *jobs, struct fgt_job *job)
 	return waiting;
 }
 
-static int make(struct fgt_loop *loop, bool is_watched,
+static int make(struct fgt_loop *loop, const char *name,
 		struct fgt_jobs **ret_jobs)
 {
 	FGT_AUTO(fgt_jobs_free) struct fgt_jobs *jobs = NULL;
@@ -296,7 +298,7 @@ static int make(struct fgt_loop *loop, bool is_watched,
 	if (!jobs)
 		return -ENOMEM;
 	jobs->loop = loop;
-	jobs->is_watched = is_watched;
+	jobs->name = name;
 	STAILQ_INIT(&jobs->waiting);
 	STAILQ_INIT(&jobs->finished);
 	pthread_mutex_init(&jobs->lock, NULL);
@@ -313,12 +315,13 @@ static int make(struct fgt_loop *loop, bool is_watched,
 
 int fgt_jobs_new(struct fgt_loop *loop, struct fgt_jobs **ret_jobs)
 {
-	return make(loop, false, ret_jobs);
+	return make(loop, NULL, ret_jobs);
 }
 
-int fgt_jobs_new_watched(struct fgt_loop *loop, struct fgt_jobs **ret_jobs)
+int fgt_jobs_new_watched(struct fgt_loop *loop, const char *name,
+			 struct fgt_jobs **ret_jobs)
 {
-	return make(loop, true, ret_jobs);
+	return make(loop, name, ret_jobs);
 }
 
 void fgt_jobs_stop(struct fgt_jobs *jobs)

@@ -110,9 +110,10 @@ struct fgt_job {
 	STAILQ_ENTRY(fgt_job) link;
 };
 
-/* Starts the thread. -ENOMEM, -EAGAIN. */
+/* Starts the thread. name: of it, in watchdog.c. -ENOMEM, -EAGAIN. */
 int fgt_jobs_new(struct fgt_loop *loop, struct fgt_jobs **ret_jobs);
-int fgt_jobs_new_watched(struct fgt_loop *loop, struct fgt_jobs **ret_jobs);
+int fgt_jobs_new_watched(struct fgt_loop *loop, const char *name,
+			 struct fgt_jobs **ret_jobs);
 /* Waits for the one that runs, unless it is given up; those that have not begun
  * are done unrun. No job may come after it. */
 void fgt_jobs_stop(struct fgt_jobs *jobs);

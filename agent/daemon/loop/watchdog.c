@@ -49,6 +49,8 @@ static const struct role {
 	{ "sampler", (uint64_t)2 * SECOND_NS, SAMPLER_LOST_NS, GIVE_UP_NS },
 	{ "loop", (uint64_t)2 * SECOND_NS, LOOP_LOST_NS, GIVE_UP_NS },
 	{ "thread of jobs", (uint64_t)10 * SECOND_NS, 0, GIVE_UP_JOB_NS },
+	/* The loop waits for it. */
+	{ "thread of reads", (uint64_t)10 * SECOND_NS, 0, GIVE_UP_NS },
 	{ "thread of an attach", (uint64_t)10 * SECOND_NS, 0, GIVE_UP_JOB_NS },
 	{ "thread of a slice", (uint64_t)60 * SECOND_NS, 0, GIVE_UP_NS },
 };

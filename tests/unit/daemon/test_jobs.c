@@ -222,7 +222,9 @@ static void start_stuck(struct stuck *stuck)
 	stuck->job.context = stuck->next.context = stuck;
 	assert_int_equal(pipe2(stuck->gate, O_CLOEXEC), 0);
 	assert_int_equal(fgt_loop_new(&stuck->loop), 0);
-	assert_int_equal(fgt_jobs_new_watched(stuck->loop, &stuck->jobs), 0);
+	assert_int_equal(fgt_jobs_new_watched(stuck->loop, "thread of jobs",
+					      &stuck->jobs),
+			 0);
 	fgt_jobs_submit(stuck->jobs, &stuck->job);
 	fgt_jobs_submit(stuck->jobs, &stuck->next);
 }
@@ -329,7 +331,9 @@ static void start_asks(struct stuck *stuck)
 	*stuck = (struct stuck){ .dones = 0 };
 	assert_int_equal(pipe2(stuck->gate, O_CLOEXEC), 0);
 	assert_int_equal(fgt_loop_new(&stuck->loop), 0);
-	assert_int_equal(fgt_jobs_new_watched(stuck->loop, &stuck->jobs), 0);
+	assert_int_equal(fgt_jobs_new_watched(stuck->loop, "thread of jobs",
+					      &stuck->jobs),
+			 0);
 }
 
 /* All that wait return. */

@@ -119,6 +119,13 @@ static void thread_that_no_tick_waits_for_has_more_time(void **state)
 		looks++;
 	} while (!fgt_watched_is_stuck("thread of jobs", &watched, CALL, 'D'));
 	assert_in_range(looks, 6, 8); /* 1.5 s */
+	watched = (struct fgt_watched){ 0 };
+	looks = 0;
+	do { /* the loop waits for it */
+		note(&watched, CALL, 250, 'D', 0);
+		looks++;
+	} while (!fgt_watched_is_stuck("thread of reads", &watched, CALL, 'D'));
+	assert_in_range(looks, 2, 3); /* 0.5 s */
 }
 
 /* Each of them returns a little too soon. */
