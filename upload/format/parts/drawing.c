@@ -8,9 +8,6 @@
 #include "ringbuf/slice/edge.h"
 #include "upload/format/parts/timeline.h"
 
-/* The time of a tick is read so long after the instant that it is about, at
- * most. */
-#define LAG_MAX_NS 500000u
 /* Seven of these between two ticks are 3 % of the time. */
 #define BRIEF_NS 50000u
 
@@ -190,13 +187,16 @@ static uint64_t show_change(struct drawn *track, const struct fgt_run *before,
 	return tick_ns[-1] + (uint64_t)into_ns;
 }
 
-/* After the instant of the tick before, and what was written last. */
+/*
+ * After the instant of the tick before, and what was written last. A tick's
+ * time is read when the sampler gets a CPU, which may be late; its instant is
+ * later than the time of the tick before it.
+ */
 static uint64_t earliest_edge_ns(const struct drawn *track,
 				 const uint64_t *tick_ns)
 {
-	uint64_t after_ns = tick_ns[-1] - track->slice->tick_ns[0] > LAG_MAX_NS
-				    ? tick_ns[-1] - LAG_MAX_NS
-				    : track->slice->tick_ns[0];
+	const uint64_t *first_ns = track->slice->tick_ns;
+	uint64_t after_ns = tick_ns - first_ns > 1 ? tick_ns[-2] : *first_ns;
 
 	if (after_ns < track->last_ns)
 		after_ns = track->last_ns;
