@@ -54,7 +54,9 @@ static bool is_read_due(uint64_t ticks)
 	return ticks > 0 && ticks <= YOUNG_TICKS && (ticks & (ticks - 1)) == 0;
 }
 
-static void make_sure(struct fgt_sampled *sampled, uint64_t tick_ns)
+/* Apart from what each tick does: it has a large frame. */
+__attribute__((noinline)) static void make_sure(struct fgt_sampled *sampled,
+						uint64_t tick_ns)
 {
 	struct fgt_owner owner;
 

@@ -173,6 +173,15 @@ void fgt_tick_task(struct fgt_sampled *sampled, uint32_t type,
 bool fgt_tick_finish(const struct fgt_sampler *sampler,
 		     struct fgt_sampled *sampled, const struct fgt_tick *tick);
 
+/* Is there anything for the next function to do? */
+static inline bool fgt_sampled_may_lack_maps(const struct fgt_sampled *sampled)
+{
+	const struct fgt_stacks *stacks = &sampled->look.stacks;
+
+	return sampled->lacking.next || stacks->is_late ||
+	       sampled->lacking.generation != stacks->generation;
+}
+
 /* Threads whose stacks led where no mapping was known (tick_lacking.c). */
 void fgt_tick_look_where_maps_lacked(struct fgt_sampled *sampled,
 				     const struct fgt_tick *tick);

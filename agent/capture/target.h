@@ -49,7 +49,7 @@ struct fgt_target_status {
 	struct fgt_service service;
 	char rate_note[200]; /* why the rate is lowered, or "" */
 	char limitation[240]; /* what is not permitted and the remedy, or "" */
-	struct fgt_ring_stats ring; /* of this moment */
+	struct fgt_ring_stats ring;
 };
 
 struct fgt_target *fgt_target_get(struct fgt_target *target);

@@ -481,7 +481,8 @@ bool fgt_tick_finish(const struct fgt_sampler *sampler,
 	}
 	fgt_sampled_check_program(sampled, tick);
 	fgt_stacks_refresh_if_stale(&sampled->look.stacks, tick->mono_ns);
-	fgt_tick_look_where_maps_lacked(sampled, tick);
+	if (fgt_sampled_may_lack_maps(sampled))
+		fgt_tick_look_where_maps_lacked(sampled, tick);
 	look_at_active(sampled, tick);
 	write_new_owners(sampled);
 	end_tick(threads);

@@ -53,9 +53,7 @@ void fgt_tick_look_where_maps_lacked(struct fgt_sampled *sampled,
 	if (!sampled->look.is_readable)
 		return;
 	if (sampled->lacking.next == 0) {
-		if ((sampled->lacking.generation == stacks->generation &&
-		     !stacks->is_late) ||
-		    elapsed_ns < sampled->lacking.pause_ns)
+		if (elapsed_ns < sampled->lacking.pause_ns)
 			return;
 		sampled->lacking.generation = stacks->generation;
 		stacks->is_late = false;

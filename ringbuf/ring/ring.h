@@ -33,8 +33,9 @@ struct fgt_ring_stats {
 	uint64_t lost_waits, lost_wakes; /* as well */
 	uint64_t evicted_ticks; /* ticks dropped for room, not for age */
 	uint64_t oldest_ns, newest_ns; /* ticks that can be cut; 0 if none */
+	/* In the log and the tables; as of a few ticks ago at most. */
 	uint64_t log_used_bytes, log_size_bytes;
-	uint32_t nodes, frames, images, threads; /* now in the tables */
+	uint32_t nodes, frames, images, threads;
 	uint64_t size_bytes; /* all memory that the ring may ever touch */
 };
 

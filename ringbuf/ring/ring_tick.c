@@ -13,6 +13,9 @@
 
 /* CLOCK_MONOTONIC beyond 146 years is refused: sums cannot overflow. */
 #define MONO_NS_MAX (FGT_WORD_VALUE_MAX)
+/* What is too old goes, and what is left is counted, at the first ticks, with
+ * each segment, and so often. */
+#define AGING_TICKS 16u
 
 /* ---- Threads ---------------------------------------------------------- */
 
@@ -419,6 +422,9 @@ void fgt_ring_tick_commit(struct fgt_ring *ring)
 	uint64_t words = 3 + 5 * (uint64_t)writer->changing_count +
 			 writer->edge_word_count + writer->wake_word_count;
 	uint64_t delta_ns = writer->now_ns - writer->last_ns;
+	bool is_aging_due = writer->opens_segment ||
+			    writer->tick_count < AGING_TICKS ||
+			    writer->tick_count % AGING_TICKS == 0;
 
 	if (!writer->is_tick_open)
 		return;
@@ -443,5 +449,6 @@ void fgt_ring_tick_commit(struct fgt_ring *ring)
 	writer->opens_segment = false;
 	writer->is_tick_open = false;
 	fgt_log_publish(writer);
-	fgt_log_evict_aged(writer);
+	if (is_aging_due)
+		fgt_log_evict_aged(writer);
 }
