@@ -14,6 +14,7 @@
 
 #include "agent/capture/look/state_name.h"
 #include "agent/capture/sampler.h"
+#include "agent/embed/embed_lost.h"
 #include "agent/embed/embed_spool.h"
 #include "agent/embed/loaded_pages.h"
 #include "agent/embed/perf/running_own.h"
@@ -21,7 +22,6 @@
 #include "agent/symbols/elf/image_open.h"
 #include "agent/symbols/symbolizer.h"
 #include "ringbuf/base/clock.h"
-#include "ringbuf/base/hash.h"
 #include "ringbuf/base/sink.h"
 #include "ringbuf/base/thread.h"
 #include "ringbuf/slice/slice_codec.h"
@@ -336,7 +336,7 @@ static struct fgt_embed_server *find_server(const char *destination)
 		struct fgt_embed_server server;
 	} rows[SERVERS_MAX];
 	static unsigned int next;
-	uint64_t hash = fgt_hash_bytes(destination, strlen(destination));
+	uint64_t hash = fgt_embed_lost_hash(destination);
 
 	for (unsigned int i = 0; i < SERVERS_MAX; i++)
 		if (rows[i].destination == hash)
@@ -378,6 +378,8 @@ static int deliver(const uint8_t *bytes, size_t len_bytes,
 
 	own.limited =
 		fgt_pauses_mask(&server->pauses, fgt_clock_ns(CLOCK_MONOTONIC));
+	fgt_embed_lost_take(fgt_embed_lost_hash(destination),
+			    &server->discards);
 	own.discards = &server->discards;
 	if (rc == 0)
 		rc = fgt_dispatch_text(slice, destination, facts, &own,
@@ -393,15 +395,22 @@ static int deliver(const uint8_t *bytes, size_t len_bytes,
 	return rc;
 }
 
-/* A transaction that has arrived is not lost with the chunks after it. */
-static void lost(const char *destination, enum fgt_discard_reason reason)
+/* A transaction that has arrived is not lost with the chunks after it. One that
+ * found the queue full has nothing to do with what was sent last. */
+static void lost(const char *destination, enum fgt_discard_reason reason,
+		 uint32_t count)
 {
 	struct fgt_embed_server *server = find_server(destination);
+	uint64_t hash = fgt_embed_lost_hash(destination);
+	bool is_whole = reason == FGT_DISCARD_QUEUE ||
+			server->unsent == FGT_CATEGORY_TRANSACTION;
 
-	if (server->unsent == FGT_CATEGORY_TRANSACTION)
-		server->discards.counts[reason][FGT_CATEGORY_TRANSACTION]++;
-	server->discards.counts[reason][FGT_CATEGORY_CHUNK]++;
-	server->unsent = FGT_CATEGORY_TRANSACTION;
+	if (is_whole)
+		fgt_embed_lost_add(hash, reason, FGT_CATEGORY_TRANSACTION,
+				   count);
+	fgt_embed_lost_add(hash, reason, FGT_CATEGORY_CHUNK, count);
+	if (reason != FGT_DISCARD_QUEUE)
+		server->unsent = FGT_CATEGORY_TRANSACTION;
 }
 
 static int spool_put(const struct fgt_embed_spool *spool, const uint8_t *bytes,

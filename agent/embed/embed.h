@@ -16,7 +16,7 @@
 #include "upload/deliver/sentry_report.h"
 #include "upload/format/parts/transaction.h"
 
-#define FGT_EMBED_VERSION 10
+#define FGT_EMBED_VERSION 11
 #define FGT_EMBED_SYMBOL  "fgt_embed"
 
 #define FGT_EMBED_OWN_TIDS 3
@@ -96,10 +96,13 @@ struct fgt_embed_ops {
 		       const struct fgt_transaction_facts *facts,
 		       struct fgt_why *why, unsigned int *ret_wait_s);
 	/* Of that destination: what was delivered last, or has not been tried,
-	 * is lost; goes into the next report. In the thread of deliver. */
-	void (*lost)(const char *destination, enum fgt_discard_reason reason);
+	 * is lost; goes into the next report. FGT_DISCARD_QUEUE: so many found
+	 * the queue full; others: count is 1. In the thread of deliver. */
+	void (*lost)(const char *destination, enum fgt_discard_reason reason,
+		     uint32_t count);
 	/* fgt_embed_spool_put() of bytes that are checked, and
-	 * fgt_embed_spool_send(); see embed_spool.h. Both block. */
+	 * fgt_embed_spool_send(); see embed_spool.h. Both block. With 0, a why
+	 * is a line for the log. */
 	int (*spool_put)(const struct fgt_embed_spool *spool,
 			 const uint8_t *bytes, size_t len_bytes,
 			 const struct fgt_transaction_facts *facts,

@@ -7,14 +7,18 @@
 #include "agent/embed/embed_spool.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "agent/embed/embed_lost.h"
 #include "ringbuf/base/clock.h"
-#include "ringbuf/base/hash.h"
+#include "ringbuf/base/fd.h"
 #include "upload/deliver/dispatch.h"
 #include "upload/deliver/spool/spooled.h"
 
@@ -31,8 +35,7 @@ static uint64_t wall_now(void)
 static void write_name(const char *destination, char *name, size_t size)
 {
 	snprintf(name, size, "#%016llx",
-		 (unsigned long long)fgt_hash_bytes(destination,
-						    strlen(destination)));
+		 (unsigned long long)fgt_embed_lost_hash(destination));
 }
 
 static int parse(const struct fgt_embed_spool *spool,
@@ -63,12 +66,88 @@ static int parse(const struct fgt_embed_spool *spool,
 static struct {
 	pthread_mutex_t lock;
 	bool is_sending; /* the directory's lock is held */
+	/* Entries that went unsent, and those of them that were logged. */
+	uint64_t dropped[FGT_SPOOL_DROPS], logged[FGT_SPOOL_DROPS];
 } shared = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 void fgt_embed_spool_forked(void)
 {
 	pthread_mutex_init(&shared.lock, NULL);
 	shared.is_sending = false;
+	fgt_embed_lost_forked();
+}
+
+/* ---- Entries that go unsent ---------------------------------------------- */
+
+static int read_head(const char *path, const struct fgt_spool_id *id,
+		     struct fgt_spooled_head *ret_head)
+{
+	FGT_AUTO(fgt_fd_close) int fd = -1;
+	char name[FGT_SPOOL_NAME_SIZE], file[PATH_MAX];
+	uint8_t bytes[FGT_SPOOL_HEAD_MAX];
+	struct fgt_spool_parts parts;
+	int r;
+
+	fgt_spool_name_write(id, FGT_SPOOL_SUFFIX, name);
+	if (snprintf(file, sizeof(file), "%s/%s", path, name) >=
+	    (int)sizeof(file))
+		return -ENAMETOOLONG;
+	fd = open(file,
+		  O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	r = fgt_spool_file_read_head(fd, bytes, &parts);
+	return r < 0 ? r
+		     : fgt_spooled_read_head(bytes, parts.head_len, ret_head);
+}
+
+/* As by an agent: what damage took away is logged, not reported. context: of
+ * the struct fgt_spool_options. Under the lock. */
+static void dropped(const char *path, const struct fgt_spool_entry *entry,
+		    enum fgt_spool_drop reason)
+{
+	struct fgt_spooled_head head;
+
+	shared.dropped[reason]++;
+	if (reason == FGT_SPOOL_DAMAGED || reason == FGT_SPOOL_TAKEN ||
+	    read_head(path, &entry->id, &head) < 0 ||
+	    head.payload.destination[0] != '#')
+		return;
+	fgt_embed_lost_add(strtoull(head.payload.destination + 1, NULL, 16),
+			   FGT_DISCARD_CACHE,
+			   fgt_category_of(head.payload.category), 1);
+}
+
+static void dropped_to_put(void *context, const struct fgt_spool_entry *entry,
+			   enum fgt_spool_drop reason)
+{
+	dropped(context, entry, reason);
+}
+
+/* The first of a reason, and each time that there are twice as many. Under the
+ * lock. */
+static void explain_drops(const char *path, struct fgt_why *why)
+{
+	static const char *const remedies[FGT_SPOOL_DROPS] = {
+		[FGT_SPOOL_FULL] = "its destination has to answer",
+		[FGT_SPOOL_DISK_FULL] = "make room on its disk",
+		[FGT_SPOOL_OLD] = "its destination has to answer",
+		[FGT_SPOOL_DAMAGED] = "check its disk; see bad/ in it",
+	};
+
+	for (int i = 0; i < FGT_SPOOL_DROPS && !why->text[0]; i++) {
+		uint64_t count = shared.dropped[i];
+
+		if (!remedies[i] || count == shared.logged[i] ||
+		    count < 2 * shared.logged[i])
+			continue;
+		shared.logged[i] = count;
+		(void)fgt_why_set(why, 0,
+				  "spool %.120s: deliveries were dropped (%s, "
+				  "%llu so far): %s",
+				  path, fgt_spool_drop_name(i),
+				  (unsigned long long)count, remedies[i]);
+	}
 }
 
 /* ---- Into the directory -------------------------------------------------- */
@@ -100,6 +179,8 @@ static int open_to_put(const char *path, struct fgt_spool **ret_spool,
 		.max_bytes = BYTES_MAX,
 		.max_entries = ENTRIES_MAX,
 		.is_dropping_guest = shared.is_sending,
+		.dropped = dropped_to_put,
+		.context = (void *)(uintptr_t)path,
 	};
 	int r = shared.is_sending
 			? -EBUSY
@@ -132,6 +213,10 @@ int fgt_embed_spool_put(const struct fgt_embed_spool *spool,
 		r = fgt_destination_encode(destination, slice, &options, &taker,
 					   why);
 	fgt_spool_close(putting.spool);
+	if (r == 0) {
+		why->text[0] = '\0';
+		explain_drops(spool->path, why);
+	}
 	pthread_mutex_unlock(&shared.lock);
 	return r;
 }
@@ -139,6 +224,7 @@ int fgt_embed_spool_put(const struct fgt_embed_spool *spool,
 /* ---- Out of it ----------------------------------------------------------- */
 
 struct spool_search {
+	const char *path;
 	char name[NAME_SIZE];
 	struct fgt_spool_id id;
 	bool is_found;
@@ -157,6 +243,14 @@ static void found(void *context, const struct fgt_spool_entry *entry,
 		return;
 	search->id = entry->id;
 	search->is_found = true;
+}
+
+static void dropped_to_send(void *context, const struct fgt_spool_entry *entry,
+			    enum fgt_spool_drop reason)
+{
+	const struct spool_search *search = context;
+
+	dropped(search->path, entry, reason);
 }
 
 /* A server counts what it has answered with 429 itself. */
@@ -196,6 +290,8 @@ static int send_file(int fd, const struct fgt_embed_spool *spool,
 	payload = fgt_spooled_payload(&spooled);
 	limits.limited = fgt_pauses_mask(&spool->server->pauses,
 					 fgt_clock_ns(CLOCK_MONOTONIC));
+	fgt_embed_lost_take(fgt_embed_lost_hash(spool->destination),
+			    &spool->server->discards);
 	limits.discards = &spool->server->discards;
 	r = fgt_dispatch_payload(&payload, destination, &limits, &outcome, why);
 	fgt_spooled_done(&spooled);
@@ -241,11 +337,12 @@ static int send_oldest(const struct fgt_embed_spool *spool, struct fgt_why *why,
 		       unsigned int *ret_wait_s)
 {
 	FGT_AUTO(fgt_spool_close) struct fgt_spool *opened = NULL;
-	struct spool_search search = { .is_found = false };
+	struct spool_search search = { .path = spool->path };
 	const struct fgt_spool_options options = { .path = spool->path,
 						   .max_bytes = BYTES_MAX,
 						   .max_entries = ENTRIES_MAX,
 						   .found = found,
+						   .dropped = dropped_to_send,
 						   .context = &search };
 	int r;
 
@@ -266,6 +363,10 @@ int fgt_embed_spool_send(const struct fgt_embed_spool *spool,
 
 	pthread_mutex_lock(&shared.lock);
 	r = send_oldest(spool, why, ret_wait_s);
+	if (r == 0 || r == -ENOENT || r == -EALREADY) {
+		why->text[0] = '\0';
+		explain_drops(spool->path, why);
+	}
 	pthread_mutex_unlock(&shared.lock);
 	return r;
 }

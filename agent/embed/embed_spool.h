@@ -17,8 +17,9 @@
 #include "agent/embed/embed.h"
 #include "ringbuf/slice/slice.h"
 
-/* 0: encoded, and on the disk. Errors of fgt_spool_open_as_guest(),
- * fgt_spooled_add() and fgt_destination_encode(), with why. */
+/* 0: encoded, and on the disk; why is "", or which entries went for it or by
+ * age, for the log. Errors of fgt_spool_open_as_guest(), fgt_spooled_add() and
+ * fgt_destination_encode(), with why. */
 int fgt_embed_spool_put(const struct fgt_embed_spool *spool,
 			const struct fgt_ring_slice *slice,
 			const struct fgt_transaction_facts *facts,
@@ -27,8 +28,8 @@ int fgt_embed_spool_put(const struct fgt_embed_spool *spool,
 /*
  * Sends the oldest one that goes there. 0: it has been sent; -ENOENT: there is
  * none; -EALREADY: another process uses the directory now; -EAGAIN: no answer, it
- * stays; other errors are final, and it has gone; why is set except with
- * -ENOENT. ret_wait_s: what the destination asks for, 0.
+ * stays; other errors are final, and it has gone; why is set. With the first
+ * three it is as above. ret_wait_s: what the destination asks for, 0.
  */
 int fgt_embed_spool_send(const struct fgt_embed_spool *spool,
 			 struct fgt_why *why, unsigned int *ret_wait_s);

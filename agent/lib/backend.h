@@ -62,10 +62,12 @@ struct fgt_backend {
 	int (*deliver)(const struct fgt_delivery *delivery,
 		       struct fgt_why *why);
 	/*
-	 * Worker: what was delivered last, or was never tried, is lost.
-	 * NULL: the agent counts.
+	 * Worker: what was delivered last, or was never tried, is lost, or
+	 * (FGT_DISCARD_QUEUE) so many were never in the queue. NULL: the agent
+	 * counts.
 	 */
-	void (*lost)(const char *destination, enum fgt_discard_reason reason);
+	void (*lost)(const char *destination, enum fgt_discard_reason reason,
+		     uint32_t count);
 	/* Once a second, worker: reconnects, notices changes. */
 	void (*refresh)(void);
 	/* Worker. False: fgt_flush() and fgt_stop() wait, as for a

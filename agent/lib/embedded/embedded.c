@@ -62,10 +62,10 @@ static int deliver(const struct fgt_delivery *delivery, struct fgt_why *why)
 	struct fgt_why own = { "" };
 	int rc = fgt_spooling_deliver(delivery, &limits, &own);
 
-	if (rc == 0)
-		return 0;
 	if (own.text[0])
 		fgt_report_line(NULL, own.text);
+	if (rc == 0)
+		return 0;
 	rc = ops->deliver(
 		delivery->slice->file.bytes, delivery->slice->file.len_bytes,
 		delivery->destination, &limits, delivery->facts, why, &wait_s);
@@ -74,9 +74,10 @@ static int deliver(const struct fgt_delivery *delivery, struct fgt_why *why)
 	return rc;
 }
 
-static void lost(const char *destination, enum fgt_discard_reason reason)
+static void lost(const char *destination, enum fgt_discard_reason reason,
+		 uint32_t count)
 {
-	ops->lost(destination, reason);
+	ops->lost(destination, reason, count);
 }
 
 /* Other descriptors that the program closes are reopened by the recorder. */

@@ -127,6 +127,8 @@ static bool send_one(struct known_destination *known,
 	int r = spooling.ops->spool_send(&spool, &why, &wait_s);
 	uint64_t pause_ns, asked_ns = wait_s * SECOND_NS;
 
+	if (why.text[0])
+		fgt_report_line(NULL, why.text);
 	known->is_waited_for = r != -ENOENT;
 	if (r == -EALREADY) /* another process sends */
 		known->due_ns = fgt_now() + SECOND_NS;
@@ -134,8 +136,6 @@ static bool send_one(struct known_destination *known,
 		known->failures = 0;
 		return r == 0 && !is_limited(known);
 	}
-	if (why.text[0])
-		fgt_report_line(NULL, why.text);
 	if (r != -EAGAIN) { /* it has gone */
 		known->due_ns = fgt_now() + asked_ns;
 		return !is_limited(known) && asked_ns == 0;

@@ -140,7 +140,7 @@ static void lose(struct fgt_outbox *outbox, const struct fgt_backend *backend,
 		 struct fgt_outbox_item *item, enum fgt_discard_reason reason)
 {
 	if (backend->lost)
-		backend->lost(item->destination, reason);
+		backend->lost(item->destination, reason, 1);
 	take_out(outbox, item, false);
 }
 

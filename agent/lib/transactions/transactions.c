@@ -47,6 +47,7 @@ static struct {
 	/* Refused items that were logged; time of the next line, and the
 	 * interval after it. */
 	uint64_t logged_refused, log_refused_ns, log_pause_ns;
+	uint32_t unreported; /* refused; for the report to the destination */
 } all = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 __attribute__((constructor)) static void init_all(void)
@@ -93,6 +94,7 @@ static int start(const struct fgt_options *options)
 	all.logged_refused =
 		atomic_load_explicit(&all.outbox.refused, memory_order_relaxed);
 	all.log_refused_ns = 0;
+	all.unreported = 0;
 	all.log_pause_ns = REFUSED_FIRST_NS;
 	fgt_outbox_open(&all.outbox);
 	pthread_mutex_unlock(&all.lock);
@@ -151,9 +153,25 @@ static void log_refused(uint64_t now_ns, bool is_last)
 	pthread_mutex_unlock(&all.lock);
 }
 
+static void report_refused(void)
+{
+	const struct fgt_backend *backend = fgt_library.backend;
+	const char *destination;
+	uint32_t count;
+
+	pthread_mutex_lock(&all.lock);
+	destination = all.terms.destination;
+	count = all.unreported;
+	all.unreported = 0;
+	pthread_mutex_unlock(&all.lock);
+	if (count && destination && backend->lost)
+		backend->lost(destination, FGT_DISCARD_QUEUE, count);
+}
+
 static uint64_t work(uint64_t now_ns)
 {
 	log_refused(now_ns, false);
+	report_refused();
 	return fgt_outbox_step(&all.outbox, fgt_library.backend, now_ns);
 }
 
@@ -286,6 +304,7 @@ static int hand_over(struct fgt_transaction *transaction)
 	if (is_of_session(transaction)) {
 		address(&all.terms, transaction);
 		r = fgt_outbox_put(&all.outbox, &transaction->item);
+		all.unreported += r == -ENOBUFS;
 	} else {
 		r = -ENOTCONN;
 	}

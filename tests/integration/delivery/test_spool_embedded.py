@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the library keeps on the disk, in a program without an agent: it is
-killed, or its server hangs. test_spool_embedded.py BUILD [GROUP…]"""
+killed, or its server hangs; and what it reports of what it loses.
+test_spool_embedded.py BUILD [GROUP…]"""
+import collections
 import os
+import shutil
 import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from delivery.test_spool import ids_of, transaction  # noqa: E402
+from delivery.test_spool import ids_of, reports_of, transaction  # noqa: E402
 from kit import sentry_server  # noqa: E402
 from kit.daemon_bench import run_groups  # noqa: E402
 from kit.sentry_server import SentryServer, accept  # noqa: E402
@@ -100,5 +103,74 @@ def embedded_while_it_sends(checks, bench):
     server.close()
 
 
+def reported(bench, server):
+    """{(reason, category): quantity} of all reports."""
+    found = collections.Counter()
+    for request in server.requests:
+        for event in reports_of(Envelope(bench, request.envelope())):
+            found[event["reason"], event["category"]] += event["quantity"]
+    return found
+
+
+def embedded_full(checks, bench):
+    """What a full spool drops is logged and reported, as by an agent."""
+    server = SentryServer(sentry_server.no_answer)
+    folder = bench.path("full-spool")
+    options = dict(mode="embedded", destination=dsn_of(server),
+                   spool_dir=folder, **EVERY)
+    program = Program(bench, **options)
+    transaction(program)
+    until(lambda: program.status()["delivered"] == 1)
+    program.close()
+    entries = [name for name in sorted(os.listdir(folder))
+               if name.endswith(".spool")]
+    for number in range(1000):  # as many as fit, and older than these
+        shutil.copy2(os.path.join(folder, entries[number % 2]),
+                     os.path.join(folder, f"{number:016x}-{number:016x}.spool"))
+    again = Program(bench, **options)
+    for _ in range(2):
+        transaction(again)
+    checks.ok("embedded: what a full spool drops is logged", until(
+        lambda: "deliveries were dropped (full, " in again.log_text(), 10),
+        again.log_text())
+    until(lambda: again.status()["delivered"] == 2)
+    server.requests.clear()  # what they reported has no answer
+    server.script = accept
+    # Two of before, and two each of the two transactions.
+    checks.ok("embedded: and reported as cache_overflow", until(
+        lambda: sum(reported(bench, server).values()) >= 6, 20) and
+        reported(bench, server) == {
+            ("cache_overflow", category): 3
+            for category in ("transaction", "profile_chunk")},
+        (reported(bench, server), again.log_text()))
+    again.child.kill()
+    again.child.wait()
+    server.close()
+
+
+def embedded_full_queue(checks, bench):
+    """What finds the queue full is reported when the server answers again."""
+    server = SentryServer(sentry_server.no_answer)
+    program = Program(bench, mode="embedded", destination=dsn_of(server),
+                      **EVERY)
+    for _ in range(70):
+        transaction(program, 1)
+    lost = program.status()["dropped"]
+    checks.ok("embedded: a full queue is logged", until(
+        lambda: "were dropped: " in program.log_text(), 10) and lost >= 6,
+        (lost, program.log_text()))
+    server.requests.clear()  # what they reported has no answer
+    server.script = accept
+    checks.ok("embedded: and reported", until(
+        lambda: sum(reported(bench, server).values()) >= 2 * lost, 20) and
+        reported(bench, server) == {
+            ("queue_overflow", category): lost
+            for category in ("transaction", "profile_chunk")},
+        (lost, reported(bench, server)))
+    program.close()
+    server.close()
+
+
 if __name__ == "__main__":
-    run_groups([embedded, embedded_behind_a_hang, embedded_while_it_sends])
+    run_groups([embedded, embedded_behind_a_hang, embedded_while_it_sends,
+                embedded_full, embedded_full_queue])

@@ -86,10 +86,11 @@ static void log_line(void *context, const char *line)
 	world.lines++;
 }
 
-static void lost(const char *destination, enum fgt_discard_reason reason)
+static void lost(const char *destination, enum fgt_discard_reason reason,
+		 uint32_t count)
 {
 	assert_string_equal(destination, "/spool");
-	world.lost[reason]++;
+	world.lost[reason] += count;
 }
 
 static const struct fgt_backend plain = { .deliver = deliver, .lost = lost };
