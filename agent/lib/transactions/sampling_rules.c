@@ -25,6 +25,23 @@ void fgt_sampling_limit_init(struct fgt_sampling_limit *limit)
 	pthread_mutex_init(&limit->lock, NULL);
 }
 
+void fgt_sampling_limit_begin(struct fgt_sampling_limit *limit,
+			      const struct fgt_sampling_rules *rules,
+			      uint64_t now_ns)
+{
+	uint64_t gap_ns = rules->min_gap_ns, latest_ns = 0;
+
+	if (gap_ns != FGT_SAMPLING_NO_GAP_LIMIT)
+		latest_ns = now_ns > UINT64_MAX - gap_ns ? UINT64_MAX
+							 : now_ns + gap_ns;
+	pthread_mutex_lock(&limit->lock);
+	if (atomic_load_explicit(&limit->next_ns, memory_order_relaxed) >
+	    latest_ns)
+		atomic_store_explicit(&limit->next_ns, latest_ns,
+				      memory_order_relaxed);
+	pthread_mutex_unlock(&limit->lock);
+}
+
 /* Forgets minutes that are more than an hour old. */
 static void advance(struct fgt_sampling_limit *limit, uint64_t minute)
 {

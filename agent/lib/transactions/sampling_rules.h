@@ -49,6 +49,12 @@ struct fgt_sampling_limit {
 
 void fgt_sampling_limit_init(struct fgt_sampling_limit *limit);
 
+/* New rules: what was kept before counts, but no longer than by their gap.
+ * MT-Safe | AS-Unsafe */
+void fgt_sampling_limit_begin(struct fgt_sampling_limit *limit,
+			      const struct fgt_sampling_rules *rules,
+			      uint64_t now_ns);
+
 /*
  * True, and counted: one more may be kept at now_ns (CLOCK_MONOTONIC). At most
  * max_per_hour in any 60 minutes, at least min_gap_ns between two.

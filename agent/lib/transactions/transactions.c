@@ -89,6 +89,7 @@ static int start(const struct fgt_options *options)
 		.environment = options->environment,
 		.patience_ns = options->ring_seconds * (SECOND_NS / 3),
 	};
+	fgt_sampling_limit_begin(&all.limit, &all.terms.rules, fgt_now());
 	atomic_store_explicit(&all.session, ++all.last_session,
 			      memory_order_relaxed);
 	all.logged_refused =

@@ -94,6 +94,25 @@ static void kept_transactions_are_a_gap_apart(void **state)
 	assert_true(fgt_sampling_limit_take(&limit, &rules, 12 * SECOND));
 }
 
+/* Stopped, and started again with other rules. */
+static void gap_of_former_rules_is_over_with_them(void **state)
+{
+	struct fgt_sampling_rules rules = ALL;
+	struct fgt_sampling_limit limit;
+
+	(void)state;
+	fgt_sampling_limit_init(&limit);
+	rules.min_gap_ns = HOUR;
+	assert_true(fgt_sampling_limit_take(&limit, &rules, 10 * SECOND));
+	rules.min_gap_ns = SECOND;
+	fgt_sampling_limit_begin(&limit, &rules, 10 * SECOND);
+	assert_false(fgt_sampling_limit_take(&limit, &rules, 11 * SECOND - 1));
+	assert_true(fgt_sampling_limit_take(&limit, &rules, 11 * SECOND));
+	rules.min_gap_ns = FGT_SAMPLING_NO_GAP_LIMIT;
+	fgt_sampling_limit_begin(&limit, &rules, 11 * SECOND);
+	assert_true(fgt_sampling_limit_take(&limit, &rules, 11 * SECOND));
+}
+
 /* At any step of a simulated day: at most the cap in 60 minutes. */
 static void no_hour_has_more_than_the_cap(void **state)
 {
@@ -184,6 +203,7 @@ int main(void)
 		cmocka_unit_test(rate_compares_the_share_of_the_trace),
 		cmocka_unit_test(error_is_kept_only_with_keep_errors),
 		cmocka_unit_test(kept_transactions_are_a_gap_apart),
+		cmocka_unit_test(gap_of_former_rules_is_over_with_them),
 		cmocka_unit_test(no_hour_has_more_than_the_cap),
 		cmocka_unit_test(cap_is_reached_and_free_again_after_an_hour),
 		cmocka_unit_test(threads_share_the_cap),
