@@ -286,6 +286,18 @@ def run_last_thread(zoo):
     return results
 
 
+def run_by_loader(zoo):
+    """The loader is run as the program, and loads it."""
+    results = []
+    for loader in glob.glob("/lib*/ld-linux-*.so.*")[:1]:
+        out = zoo.out()
+        outcome = zoo.run(PRELOAD, loader, [zoo.program("leader"), "300"], out)
+        text = zoo.folded(out)
+        results.append(("run by the loader: recorded", outcome.status == 0 and
+                        "zoo_burn_ms" in text, f"{outcome} {text[-300:]}"))
+    return results
+
+
 def run_few_files(zoo):
     """A program that may open few files keeps its numbers."""
     results = []
@@ -399,6 +411,7 @@ def every_task(zoo, is_one_way):
     if zoo.library:
         yield "first thread", lambda: run_leader(zoo)
         yield "last thread", lambda: run_last_thread(zoo)
+        yield "by the loader", lambda: run_by_loader(zoo)
         yield "few files", lambda: run_few_files(zoo)
         yield "S15 lifetimes", lambda: run_lifetimes(zoo)
         yield "S16 set-user-id", lambda: run_set_user_id(zoo)

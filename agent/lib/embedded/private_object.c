@@ -9,6 +9,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
+#include <link.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -115,14 +116,37 @@ static const void *load_beside(const struct fgt_private_object *object,
 	return ops ? ops : load_from(object, folder, len, why);
 }
 
+enum {
+	HAS_LOADER = 1,
+	HAS_NONE
+};
+
+/* The first one is the program. */
+static int find_loader(struct dl_phdr_info *program, size_t size, void *unused)
+{
+	(void)size;
+	(void)unused;
+	for (int i = 0; i < program->dlpi_phnum; i++)
+		if (program->dlpi_phdr[i].p_type == PT_INTERP)
+			return HAS_LOADER;
+	return HAS_NONE;
+}
+
+/* A static program has no loader: dlopen() would load a second libc. The kernel
+ * has no base of a loader that was run as the program (ld.so PROGRAM). */
+static bool is_static(void)
+{
+	return !getauxval(AT_BASE) &&
+	       dl_iterate_phdr(find_loader, NULL) == HAS_NONE;
+}
+
 const void *fgt_private_object_load(const struct fgt_private_object *object,
 				    struct fgt_why *why)
 {
 	const void *ops = NULL;
 	int is_secure = getauxval(AT_SECURE) != 0;
 
-	/* A static program has no loader: dlopen() would load a second libc. */
-	if (!getauxval(AT_BASE))
+	if (is_static())
 		return NULL;
 	if (!is_secure)
 		ops = load_beside(object, why);
