@@ -146,6 +146,13 @@ void fgt_report_reset(void)
 {
 	pthread_mutex_lock(&kept.lock);
 	kept.line_count = kept.cause_count = 0;
+	pthread_mutex_unlock(&kept.lock);
+}
+
+void fgt_report_unmute(void)
+{
+	pthread_mutex_lock(&kept.lock);
+	kept.cause_count = 0;
 	kept.is_mute = false;
 	pthread_mutex_unlock(&kept.lock);
 }

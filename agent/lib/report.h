@@ -34,8 +34,10 @@ void fgt_report_all(const struct fgt_options *options);
  * most a second (that call may wait for this thread). */
 void fgt_report_mute(void);
 
-/* At a new start: forgets lines and causes. */
+/* At the end of a recording: forgets its lines. */
 void fgt_report_reset(void);
+/* At a start: logs again, also what was kept since that end; forgets causes. */
+void fgt_report_unmute(void);
 /* In the child of a fork, where no thread holds the lock. */
 void fgt_report_forked(void);
 

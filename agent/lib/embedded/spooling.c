@@ -189,7 +189,7 @@ static void *run(void *unused)
 	atomic_bool is_ended = false;
 
 	(void)unused;
-	pthread_setname_np(pthread_self(), "fgt-library");
+	pthread_setname_np(pthread_self(), "fgt-sender");
 	spooling.tid = gettid();
 	spooling.is_ended = &is_ended;
 	(void)sem_post(&spooling.started);

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "agent/lib/library.h"
 #include "agent/lib/report.h"
 #include "agent/lib/settings.h"
 #include "agent/lib/spans/spans.h"
@@ -54,6 +55,10 @@ static void log_once(unsigned int kind, const char *name)
 
 	if (atomic_fetch_or_explicit(&happened, bit, memory_order_relaxed) &
 	    bit)
+		return;
+	/* fgt_misuse_started() logs it. */
+	if (fgt_library_phase() == FGT_PHASE_IDLE ||
+	    fgt_library_phase() == FGT_PHASE_FORKED)
 		return;
 	if (name)
 		fgt_settings_copy_text(culprit, sizeof(culprit), name);

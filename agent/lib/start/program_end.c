@@ -21,8 +21,10 @@
 #define EXIT_STACK_BYTES 0 /* as usual: handlers of the program run on it */
 #define EXIT_CODE_FIELD	 52 /* of /proc/PID/stat */
 
+/* Threads of the library that never run code of the program: theirs would have
+ * the same name. */
 static const char *const own_names[] = {
-	"fgt-library\n",
+	"fgt-sender\n",
 	"fgt-sampler\n",
 	"fgt-activity\n",
 	"fgt-perf\n",
@@ -50,14 +52,17 @@ static const char *read_line(const char *path, char *line, size_t size)
 	return read;
 }
 
-/* Of the library, or the kernel's for io_uring; or it has just ended. */
+/* Of the library, or the kernel's for io_uring; or it has just ended. The worker
+ * calls the program's log, which may start threads: those inherit its name. */
 static bool is_own_thread(const char *tid)
 {
 	char path[64], name[32];
 
+	if (atoi(tid) == gettid())
+		return true;
 	snprintf(path, sizeof(path), "/proc/self/task/%.20s/comm", tid);
 	if (!read_line(path, name, sizeof(name)))
-		return errno != EMFILE && errno != ENFILE && errno != ENOMEM;
+		return errno == ENOENT || errno == ESRCH;
 	for (size_t i = 0; i < sizeof(own_names) / sizeof(*own_names); i++)
 		if (!strcmp(name, own_names[i]))
 			return true;

@@ -169,6 +169,7 @@ static void take_apart(void)
 	if (backend)
 		backend->close();
 	stop_parts();
+	fgt_report_reset();
 	lock();
 	library.is_abandoned = false;
 	set_phase(FGT_PHASE_IDLE);
@@ -291,7 +292,7 @@ int fgt_start(const struct fgt_options *options)
 
 	if (r < 0)
 		return r;
-	fgt_report_reset();
+	fgt_report_unmute();
 	r = start_all(options);
 	if (r < 0) {
 		/* No worker logs it. */

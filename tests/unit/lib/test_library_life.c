@@ -37,7 +37,7 @@ static struct {
 	atomic_bool has_something; /* to be given up */
 	atomic_bool is_logged_here; /* on the thread of the tests */
 	pthread_t tests;
-	atomic_bool shall_fork_in_log;
+	atomic_bool shall_fork_in_log, shall_begin_thread_in_log;
 	atomic_int log_child;
 } world;
 
@@ -149,13 +149,26 @@ static void leave(void)
 	_exit(0);
 }
 
+#define THREAD_STATUS 7
+
+static void *end_late(void *unused)
+{
+	(void)unused;
+	usleep(2500000); /* the worker looks each second */
+	_exit(THREAD_STATUS);
+}
+
 static void keep_line(void *context, const char *line)
 {
+	pthread_t thread;
+
 	assert_ptr_equal(context, &world);
 	assert_non_null(line);
 	world.lines++;
 	if (pthread_equal(world.tests, pthread_self()))
 		world.is_logged_here = true;
+	if (atomic_exchange(&world.shall_begin_thread_in_log, false))
+		pthread_create(&thread, NULL, end_late, NULL);
 	if (atomic_exchange(&world.shall_fork_in_log, false)) {
 		pid_t pid = fork();
 
@@ -300,6 +313,53 @@ static void fork_in_the_log_gives_a_child_without_a_worker(void **state)
 	assert_int_equal(WEXITSTATUS(status), 0);
 }
 
+static void run_without_the_first_thread(void)
+{
+	if (start() < 0)
+		_exit(1);
+	atomic_store(&world.shall_begin_thread_in_log, true);
+	fgt_report("a line that begins a thread");
+	fgt_library_wake();
+	while (atomic_load(&world.shall_begin_thread_in_log))
+		usleep(1000);
+	pthread_exit(NULL);
+}
+
+/* Such a thread has the name of the library's, which calls the log. */
+static void program_does_not_end_before_a_thread_of_its_log(void **state)
+{
+	int status = 0;
+	pid_t pid = fork();
+
+	(void)state;
+	if (pid == 0)
+		run_without_the_first_thread();
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), THREAD_STATUS);
+}
+
+static void wait_for_lines(int count)
+{
+	for (int i = 0; i < 1000 && world.lines < count; i++)
+		usleep(10000);
+	assert_int_equal(world.lines, count);
+}
+
+/* Of fgt_http_listen(), for one. */
+static void lines_of_before_the_start_are_logged(void **state)
+{
+	(void)state;
+	fgt_report("a line of before");
+	assert_int_equal(start(), 0);
+	wait_for_lines(1);
+	fgt_stop();
+	/* The same cause once more. */
+	fgt_report("a line of before");
+	assert_int_equal(start(), 0);
+	wait_for_lines(2);
+}
+
 struct flush {
 	atomic_int tid;
 	int result;
@@ -399,6 +459,8 @@ int main(void)
 		LIFE_TEST(stop_that_gave_up_logs_nothing_later),
 		LIFE_TEST(stop_logs_what_it_gives_up_before_it_returns),
 		LIFE_TEST(fork_in_the_log_gives_a_child_without_a_worker),
+		LIFE_TEST(program_does_not_end_before_a_thread_of_its_log),
+		LIFE_TEST(lines_of_before_the_start_are_logged),
 		LIFE_TEST(flush_is_not_cancelled_while_it_waits),
 		LIFE_TEST(start_works_with_large_thread_local_variables),
 		LIFE_TEST(start_that_fails_logs_why),
