@@ -115,6 +115,12 @@ static int explain_failure(int error, struct fgt_why *why)
 				   "not in /proc: mount /proc where the "
 				   "program runs (after chroot(2), in a "
 				   "container)");
+	if (error == -EFBIG)
+		return fgt_why_set(
+			why, error,
+			"recording cannot start: this process may "
+			"not make a file as large as its ring: raise "
+			"the limit (ulimit -f), or set ring_bytes");
 	if (why->text[0])
 		return error;
 	return fgt_why_set(why, error, "recording cannot start: %s%s",
