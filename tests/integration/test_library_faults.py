@@ -156,6 +156,8 @@ ROWS = (
     Row("S8 raw threads", "raw_threads", "2", bad="errno"),
     Row("S9 alternate stacks", "stack_room", "alternate", "16384"),
     Row("S9 alternate stacks, unused", "stack_room", "unused", "8192"),
+    Row("S9 alternate stacks, crowded", "stack_room", "crowded", "8192"),
+    Row("S9 alternate stacks, with room", "stack_room", "crowded", "16384"),
     Row("S9 stacks of coroutines", "coroutines", "2", bad="signal"),
     Row("S9 coroutines of the first thread", "coroutines", "2", "first",
         bad="signal"),

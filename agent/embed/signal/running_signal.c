@@ -24,6 +24,7 @@
  * a thread, but not for so long. */
 #define STALE_NS   50000000u
 #define RECHECK_NS 40000000u /* as long as samples come */
+#define LOOK_NS	   100000000u /* between two looks for handlers */
 #define FULL_TICKS 16u
 /* In so many, a thread that runs returns to user mode at a tick of the kernel,
  * or is in a call. */
@@ -191,6 +192,10 @@ static const char *signal_limit(void *state, uint32_t threads, uint64_t now_ns)
 		lose(signal, io_uring_is_used);
 	if (signal->lost)
 		return signal->lost;
+	if (now_ns - signal->last_look_ns >= LOOK_NS) {
+		signal->last_look_ns = now_ns;
+		fgt_signal_look_for_handlers(signal->number);
+	}
 	signal->threads = threads;
 	yield(signal, now_ns);
 	if (signal->has_yielded)

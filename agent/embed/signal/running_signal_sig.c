@@ -207,6 +207,17 @@ static bool is_foreign(const struct fgt_signal_slot *slot, const void *context)
 	       !is_own_stack(slot, stack_pointer(context));
 }
 
+/* A signal that comes while a handler of the program is on its alternate stack
+ * has its frame there, too: what that has no room for ends the program. */
+static bool is_tight(const ucontext_t *user)
+{
+	return user->uc_stack.ss_size &&
+	       user->uc_stack.ss_size < fgt_signal_table.alternate_least &&
+	       (left_on_alternate(user, stack_pointer(user)) ||
+		atomic_load_explicit(&fgt_signal_table.is_alternate_used,
+				     memory_order_relaxed));
+}
+
 /* The next signal may overwrite what lies below such a stack, and the sampler
  * may come too late to see to it. One that comes while the slot is being read
  * shows nothing: that is for the next one. */
@@ -286,7 +297,7 @@ bool fgt_signal_take(struct fgt_signal_slot *slot, uint32_t lending,
 		slot->count = 0;
 		slot->is_of_long_call = false;
 	}
-	if (is_foreign(slot, context))
+	if (is_foreign(slot, context) || is_tight(context))
 		note_foreign(slot, info->si_timerid);
 	if (is_chosen(slot, info->si_overrun))
 		write_sample(slot, tid, info->si_overrun, context);

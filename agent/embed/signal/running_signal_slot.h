@@ -68,8 +68,9 @@ struct fgt_signal_slot {
 	int32_t overrun; /* expirations that came while it was pending */
 	bool is_of_long_call; /* the sample that is kept */
 	/* Since it was lent, the thread was seen on a stack that is not known
-	 * to be its own (coroutines), without an alternate one. The room for
-	 * the signal's frame is unknown there, so its timer was stopped.
+	 * to be its own (coroutines), without an alternate one, or with one
+	 * that is too small for two signals. The room for the signal's frame is
+	 * unknown there, or there is none, so its timer was stopped.
 	 * Cleared by the sampler, while FREE. */
 	atomic_bool is_foreign;
 	struct fgt_regs regs;
@@ -86,6 +87,12 @@ struct fgt_signal_table {
 	int32_t pid;
 	/* The program's, before the signal was taken. */
 	struct sigaction previous;
+	/* An alternate stack has room for a handler of the program and for this
+	 * one, with so many bytes. */
+	uint64_t alternate_least;
+	/* The program has handlers that may be on one for long. Relaxed: a
+	 * handler may be installed at any moment. */
+	atomic_bool is_alternate_used;
 };
 extern struct fgt_signal_table fgt_signal_table;
 
@@ -126,6 +133,10 @@ static inline void *fgt_signal_slot_value(struct fgt_signal_slot *slot)
 /* A signal that the program leaves alone and that does nothing by default: it
  * has the handler from now on. -ENOSPC: none; errno of sigaction. MT-Unsafe */
 int fgt_signal_choice_take(int *ret_number);
+/* Now and then: has the program handlers for an alternate stack, during which
+ * this signal may come? Not counted are those of faults, which are rarely on it
+ * for long: languages give each thread a small stack for them. */
+void fgt_signal_look_for_handlers(int number);
 /* The program may have put another handler in its place. AS-Safe */
 bool fgt_signal_choice_is_kept(int number);
 /* Restores the former handler if the present one is the source's. AS-Safe */

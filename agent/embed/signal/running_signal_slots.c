@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stddef.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 
 #include "agent/embed/signal/running_signal_slot.h"
@@ -14,6 +15,9 @@
 /* Of CPU time without a sample: longer than signals of code that runs in user
  * mode are apart, ticks of the kernel being 4 ms or less. */
 #define LONG_CALL_NS 10000000u
+/* For a handler of the program, on an alternate stack. */
+#define HANDLER_BYTES	8192u
+#define FRAME_BYTES_MIN 4096u
 
 /* Of each slot, once it was needed; never unmapped, as slots are not. */
 static uint8_t *deep_rooms[FGT_SIGNAL_SLOTS_MAX];
@@ -252,16 +256,51 @@ static int find_free(void)
 	return 0;
 }
 
+static bool is_fault(int number)
+{
+	static const int faults[] = { SIGSEGV, SIGBUS,	SIGILL, SIGFPE,
+				      SIGABRT, SIGTRAP, SIGSYS };
+
+	for (size_t i = 0; i < COUNT(faults); i++)
+		if (number == faults[i])
+			return true;
+	return false;
+}
+
+void fgt_signal_look_for_handlers(int number)
+{
+	bool is_used = false;
+
+	for (int i = 1; i < NSIG && !is_used; i++) {
+		struct sigaction action;
+
+		is_used = i != number && !is_fault(i) &&
+			  sigaction(i, NULL, &action) == 0 &&
+			  (action.sa_flags & SA_ONSTACK) &&
+			  action.sa_handler != SIG_DFL &&
+			  action.sa_handler != SIG_IGN &&
+			  !sigismember(&action.sa_mask, number);
+	}
+	atomic_store_explicit(&fgt_signal_table.is_alternate_used, is_used,
+			      memory_order_relaxed);
+}
+
 int fgt_signal_choice_take(int *ret_number)
 {
 	/* On the alternate stack where there is one: languages with small
 	 * stacks of their own insist on it. */
 	struct sigaction action = { .sa_flags = SA_SIGINFO | SA_RESTART |
 						SA_ONSTACK };
+	uint64_t frame_bytes = getauxval(AT_MINSIGSTKSZ);
 	int number = find_free();
 
 	if (!number)
 		return -ENOSPC;
+	fgt_signal_table.alternate_least = 2 * (frame_bytes < FRAME_BYTES_MIN
+							? FRAME_BYTES_MIN
+							: frame_bytes) +
+					   HANDLER_BYTES;
+	fgt_signal_look_for_handlers(number);
 	action.sa_sigaction = fgt_signal_handle;
 	sigfillset(&action.sa_mask);
 	if (sigaction(number, NULL, &fgt_signal_table.previous) < 0 ||

@@ -14,6 +14,7 @@
 #include <sys/syscall.h>
 
 #include "agent/capture/threads/procfs.h"
+#include "agent/embed/signal/running_signal_slot.h"
 
 #define STATUS_BYTES 4096
 #define CALL_BYTES   256
@@ -192,8 +193,11 @@ void fgt_signal_refusals_note_foreign(struct fgt_why *why,
 		return;
 	(void)fgt_why_set(
 		why, -ENOSPC,
-		"threads on unknown stacks (coroutines) have no stacks while "
-		"they run: room for a signal is unknown: give them an "
-		"alternate one (sigaltstack), or let an agent sample the "
-		"program");
+		"threads on unknown stacks (coroutines), or with a small "
+		"alternate one, have no stacks while they run: there may be "
+		"no room for a signal: give them an alternate one "
+		"(sigaltstack) of %llu KiB or more, or let an agent sample the "
+		"program",
+		(unsigned long long)(fgt_signal_table.alternate_least + 1023) /
+			1024);
 }

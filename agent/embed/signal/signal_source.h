@@ -30,6 +30,7 @@ struct signal_source {
 	const char *lost; /* why no thread is signalled any more; or NULL */
 	struct fgt_why refusals; /* of some threads */
 	uint64_t last_check_ns; /* of the handler */
+	uint64_t last_look_ns; /* for handlers of the program */
 	bool has_sample; /* at the last tick */
 	unsigned long own_filters;
 	struct fgt_thread_layout layout; /* need_bytes 0: not learned yet */

@@ -7,6 +7,7 @@
  * stack_room alternate BYTES  a handler that computes on an alternate stack,
  *                             down to one of so many bytes
  * stack_room unused BYTES     threads that have such a stack, and are not on it
+ * stack_room crowded BYTES    a handler that uses 3 KiB of such a stack
  */
 #include <alloca.h>
 #include <pthread.h>
@@ -130,6 +131,34 @@ static ZOO_NOINLINE void zoo_burn_aside(int number)
 		sink += 1;
 }
 
+static ZOO_NOINLINE void zoo_burn_crowded(int number)
+{
+	volatile char used[3072];
+
+	(void)number;
+	for (size_t i = 0; i < sizeof(used); i++)
+		used[i] = 1;
+	zoo_burn_ms(300);
+	sink += (unsigned long)used[0];
+}
+
+/* Known to the sampler before, as a thread of a program is. */
+static int crowd_aside(size_t bytes)
+{
+	stack_t aside = { .ss_size = bytes, .ss_sp = map_stack(STACK_BYTES) };
+
+	zoo_handle(SIGUSR1, zoo_burn_crowded, SA_ONSTACK);
+	if (!aside.ss_sp || sigaltstack(&aside, NULL) < 0)
+		return 3;
+	zoo_burn_ms(300);
+	for (int i = 0; i < 3; i++) {
+		raise(SIGUSR1);
+		zoo_burn_ms(50);
+	}
+	puts("crowded: survived");
+	return 0;
+}
+
 struct aside {
 	size_t bytes;
 	bool is_used;
@@ -185,6 +214,8 @@ int main(int argc, char **argv)
 	zoo_begin();
 	if (strcmp(mode, "headroom") == 0)
 		status = sweep_headroom();
+	else if (argc == 3 && strcmp(mode, "crowded") == 0)
+		status = crowd_aside((size_t)atoi(argv[2]));
 	else if (argc == 3)
 		status = sweep_asides((size_t)atoi(argv[2]),
 				      strcmp(mode, "alternate") == 0);
