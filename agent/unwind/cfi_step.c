@@ -13,6 +13,7 @@
 #include <libunwind.h>
 
 #include "agent/unwind/cfi/cfi_table.h"
+#include "ringbuf/base/fd.h"
 
 /* libunwind's default is 128 rows; a busy program has some hundred PCs. */
 #define CACHE_ROWS	  1024
@@ -320,6 +321,7 @@ int fgt_cfi_stepper_new(struct fgt_cfi_stepper **ret_stepper)
 		.resume = resume,
 		.get_proc_name = get_proc_name,
 	};
+	struct fgt_fd_fill fill;
 
 	/* Mapped: hardly any stack needs more than its first pages, and what
 	 * calloc(3) gives of a heap is written to. */
@@ -337,7 +339,9 @@ int fgt_cfi_stepper_new(struct fgt_cfi_stepper **ret_stepper)
 	 * Not later, when a rule first needs it: the program may have a filter
 	 * of system calls by then.
 	 */
+	fgt_fd_fill_begin(&fill);
 	unw_set_caching_policy(stepper->space, UNW_CACHE_GLOBAL);
+	fgt_fd_fill_end(&fill);
 	unw_set_cache_size(stepper->space, CACHE_ROWS, 0);
 	*ret_stepper = FGT_TAKE(stepper);
 	return 0;

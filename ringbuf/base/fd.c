@@ -256,3 +256,40 @@ int fgt_fd_apart(int fd)
 	errno = saved_errno;
 	return fd;
 }
+
+/* ---- Descriptors of other libraries ------------------------------------- */
+
+void fgt_fd_fill_begin(struct fgt_fd_fill *ret_fill)
+{
+	int saved_errno = errno, fd, first = first_number();
+
+	*ret_fill = (struct fgt_fd_fill){ .taken = { 0 } };
+	if (!atomic_load_explicit(&has_begun, memory_order_relaxed))
+		return;
+	if (!first)
+		first = STDERR_FILENO + 1;
+	fd = open("/", O_PATH | O_CLOEXEC);
+	while (fd >= 0 && fd < first) {
+		ret_fill->taken[fd / 64] |= UINT64_C(1) << fd % 64;
+		fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	}
+	if (fd >= 0)
+		close(fd);
+	errno = saved_errno;
+}
+
+void fgt_fd_fill_end(const struct fgt_fd_fill *fill)
+{
+	int saved_errno = errno;
+
+	for (int fd = 0; fd < (int)FGT_FD_FILL_NUMBERS; fd++) {
+		int flags = fill->taken[fd / 64] >> fd % 64 & 1
+				    ? fcntl(fd, F_GETFL)
+				    : 0;
+
+		/* Else the program has put a file there. */
+		if (flags > 0 && (flags & O_PATH))
+			close(fd);
+	}
+	errno = saved_errno;
+}

@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 /* ---- The file of a descriptor ------------------------------------------- */
@@ -77,5 +78,21 @@ unsigned int fgt_fd_apart_count_free(unsigned int enough);
 
 /* False if fd is from fgt_fd_apart() and is of another file now. */
 bool fgt_fd_apart_is_kept(int fd);
+
+#define FGT_FD_FILL_NUMBERS 1024u
+
+struct fgt_fd_fill {
+	uint64_t taken[FGT_FD_FILL_NUMBERS / 64]; /* a bit for each */
+};
+
+/*
+ * Between the two, what a library opens and keeps gets a number among those of
+ * fgt_fd_apart(), or none of 0 to 2 where there are no such: the program may
+ * have closed these, and would read and write the library's files. Reading and
+ * writing a number that is taken fails with EBADF. Nothing happens before
+ * fgt_fd_apart_begin(). errno is kept.
+ */
+void fgt_fd_fill_begin(struct fgt_fd_fill *ret_fill);
+void fgt_fd_fill_end(const struct fgt_fd_fill *fill);
 
 #endif

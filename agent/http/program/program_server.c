@@ -158,8 +158,12 @@ static int start(int listen_fd, const struct fgt_web_guard *guard)
 		.guard = guard,
 		.source = &site.source,
 	};
-	int r = fgt_web_server_new(&options, &site.server);
+	struct fgt_fd_fill fill;
+	int r;
 
+	fgt_fd_fill_begin(&fill); /* libmicrohttpd opens an eventfd */
+	r = fgt_web_server_new(&options, &site.server);
+	fgt_fd_fill_end(&fill);
 	if (r < 0)
 		return r;
 	atomic_store_explicit(&site.is_ending, false, memory_order_relaxed);

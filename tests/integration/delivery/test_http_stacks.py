@@ -377,6 +377,19 @@ def websockets(checks, bench):
     site.close()
 
 
+def files_of(pid):
+    """Pipes and events of a process, without those of its standard files."""
+    found = {}
+    for name in os.listdir(f"/proc/{pid}/fd"):
+        try:
+            file = os.readlink(f"/proc/{pid}/fd/{name}")
+        except OSError:
+            continue
+        if int(name) > 2 and ("pipe:" in file or "eventfd" in file):
+            found[int(name)] = file
+    return found
+
+
 def program_serves_itself(checks, bench):
     """fgt_http_listen(): a program without an agent."""
     with socket.create_server(("127.0.0.1", 0)) as free:
@@ -389,6 +402,9 @@ def program_serves_itself(checks, bench):
     checks.ok("a second one is refused, with a reason", any(
         line.startswith("log this program serves HTTP already")
         for line in lines) and "again -114\n" in lines, lines)
+    files = files_of(child.pid)
+    checks.ok("what libraries keep open has large numbers",
+              len(files) >= 3 and min(files) > 255, files)
     time.sleep(1)
     path = bench.path("own.trace.json")
     result = subprocess.run(
