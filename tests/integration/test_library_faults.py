@@ -322,6 +322,30 @@ def run_few_files(zoo):
     return results
 
 
+LATE = """
+import ctypes, sys, threading
+done = threading.Event()
+threading.Thread(target=done.wait).start()
+ctypes.CDLL(sys.argv[1])
+libc = ctypes.CDLL(None)
+libc.getenv.restype = ctypes.c_char_p
+print(libc.getenv(b"FGTRACE_PID"))
+done.set()
+"""
+
+
+def run_late(zoo):
+    """Loaded beside threads, which may read the environment: not changed."""
+    out = zoo.out()
+    result = subprocess.run(
+        [sys.executable, "-c", LATE, zoo.library], text=True,
+        capture_output=True, timeout=LIMIT_SECONDS, check=False,
+        env={**os.environ, "FGTRACE_OUT": out})
+    return [("loaded late: the environment stays as it was",
+             result.stdout == "None\n" and result.returncode == 0,
+             str(result))]
+
+
 def run_lifetimes(zoo):
     """Fault S15: the library is loaded and closed, with and without a stop."""
     outcome = zoo.run(None, "lifetimes", [zoo.library, "30"])
@@ -420,6 +444,7 @@ def every_task(zoo, is_one_way):
         yield "last thread", lambda: run_last_thread(zoo)
         yield "by the loader", lambda: run_by_loader(zoo)
         yield "few files", lambda: run_few_files(zoo)
+        yield "late", lambda: run_late(zoo)
         yield "S15 lifetimes", lambda: run_lifetimes(zoo)
         yield "S16 set-user-id", lambda: run_set_user_id(zoo)
         yield "S17 tools", lambda: run_tools(zoo)

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/single_threaded.h>
 #include <unistd.h>
 
 #include "agent/lib/fgtrace.h"
@@ -223,7 +224,9 @@ static bool is_child(void)
 	snprintf(own, sizeof(own), "%d", (int)getpid());
 	if (owner && strcmp(owner, own))
 		return true;
-	setenv(OWNER, own, 1);
+	/* As fgt_own_file_take(): in dlopen(3) other threads may read it. */
+	if (__libc_single_threaded)
+		setenv(OWNER, own, 1);
 	return false;
 }
 
