@@ -46,25 +46,32 @@ static int write_as(const struct fgt_slice *slice, enum fgt_format format,
 			    (int)format, &facts, fd);
 }
 
-/* Writing to a pipe without a reader raises SIGPIPE, which ends programs. The
- * signal of this call is removed, one that was pending before stays. */
+/* Writing to a pipe without a reader raises SIGPIPE, and beyond the limit of a
+ * file's size SIGXFSZ, which end programs. The signal of this call is removed,
+ * one that was pending before stays. */
 int fgt_slice_write(const struct fgt_slice *slice, enum fgt_format format,
 		    int fd)
 {
 	const struct timespec at_once = { .tv_sec = 0 };
-	sigset_t pipe_only, before, pending;
+	sigset_t ends, raised, before, pending;
 	int r;
 
 	if (!slice || (unsigned int)format >= FGT_KIND_COUNT)
 		return -EINVAL;
-	sigemptyset(&pipe_only);
-	sigaddset(&pipe_only, SIGPIPE);
+	sigemptyset(&ends);
+	sigaddset(&ends, SIGPIPE);
+	sigaddset(&ends, SIGXFSZ);
 	sigemptyset(&pending);
-	(void)pthread_sigmask(SIG_BLOCK, &pipe_only, &before);
+	(void)pthread_sigmask(SIG_BLOCK, &ends, &before);
 	(void)sigpending(&pending);
 	r = write_as(slice, format, fd);
-	while (r == -EPIPE && !sigismember(&pending, SIGPIPE) &&
-	       sigtimedwait(&pipe_only, NULL, &at_once) < 0 && errno == EINTR)
+	sigemptyset(&raised);
+	if (r == -EPIPE && !sigismember(&pending, SIGPIPE))
+		sigaddset(&raised, SIGPIPE);
+	if (r == -EFBIG && !sigismember(&pending, SIGXFSZ))
+		sigaddset(&raised, SIGXFSZ);
+	while (!sigisemptyset(&raised) &&
+	       sigtimedwait(&raised, NULL, &at_once) < 0 && errno == EINTR)
 		;
 	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
 	return r;
