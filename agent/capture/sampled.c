@@ -115,8 +115,10 @@ static int open_sampling(struct fgt_sampled *sampled, size_t ring_bytes,
 	if (rc < 0)
 		return fgt_why_set(why, rc,
 				   "cannot make the ring: %s: make it "
-				   "smaller (ring.memory_mb)",
-				   strerror(-rc));
+				   "smaller (%s)",
+				   strerror(-rc),
+				   options->is_embedded ? "ring_bytes"
+							: "ring.memory_mb");
 	rc = fgt_thread_table_init(
 		&sampled->look.threads, sampled->look.process.task_fd,
 		sampled->status.name, sampled->look.budget, sampled->ring);

@@ -363,9 +363,13 @@ static void describe(struct fgt_sampled *sampled, const struct fgt_tick *tick,
 			 (int)sizeof(status->limitation) - 1, limitation);
 	describe_refused(sampled);
 	if (sampled->look.threads.is_full)
-		fgt_sampled_explain(sampled,
-				    "more threads than there is room for: some "
-				    "are not sampled (raise ring.memory_mb)");
+		fgt_sampled_explain(
+			sampled,
+			sampled->look.is_embedded
+				? "more threads than there is room for: some "
+				  "are not sampled (raise ring_bytes)"
+				: "more threads than there is room for: some "
+				  "are not sampled (raise ring.memory_mb)");
 }
 
 /* What may have changed while it ran. */

@@ -314,11 +314,14 @@ def run_few_files(zoo):
                         os.path.exists(out) if is_recorded else
                         any("ulimit -n" in line for line in outcome.lines),
                         str(outcome)))
-    outcome = zoo.run(PRELOAD, "leader", ["300"], prefix=(
-        "prlimit", "--fsize=1048576:1048576"))
-    results.append(("small files: runs, and the remedy is printed",
-                    outcome.status == 0 and
-                    any("ulimit -f" in line for line in outcome.lines), str(outcome)))
+    for limit, remedy in (("--fsize=1048576", "ulimit -f"),
+                          ("--as=100000000", "ring_bytes")):
+        outcome = zoo.run(PRELOAD, "leader", ["300"],
+                          prefix=("prlimit", limit))
+        results.append((f"{limit}: runs, and the remedy is printed",
+                        outcome.status == 0 and any(
+                            remedy in line for line in outcome.lines),
+                        str(outcome)))
     return results
 
 
