@@ -59,14 +59,14 @@ enum fgt_destination_kind {
 	X(is_sum) /* of kind otlp: sums, else a timestamp for each sample */   \
 	X(is_v1) /* of Sentry: profiles of version 1, in their transaction */  \
 	X(max_files) /* of a directory; 0: no limit */                         \
-	X(max_mb)                                                              \
-	X(sequence) /* {seq}: its owner counts */
+	X(max_mb)
 
 struct fgt_destination {
 #define FGT_DESTINATION_TEXT(member)   char *member;
 #define FGT_DESTINATION_NUMBER(member) uint32_t member;
 	FGT_DESTINATION_TEXTS(FGT_DESTINATION_TEXT)
 	FGT_DESTINATION_NUMBERS(FGT_DESTINATION_NUMBER)
+	uint64_t sequence; /* {seq}: its owner chooses; 0: the encoder does */
 };
 
 /* Overwrites what is secret. NULL is fine. */

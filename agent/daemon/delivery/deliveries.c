@@ -222,7 +222,8 @@ static int make_body(struct fgt_delivery_job *job,
 	int r;
 
 	if (entry && entry->destination)
-		entry->destination->sequence = ++entry->sequence;
+		entry->destination->sequence =
+			fgt_destination_entry_next_sequence(entry);
 	r = fgt_delivery_body_new(&content, &job->body, &job->body_len);
 	return r < 0 ? fgt_why_set(why, r, "cannot queue the delivery: %s",
 				   strerror(-r))

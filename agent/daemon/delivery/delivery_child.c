@@ -90,6 +90,7 @@ static void put_configured(struct fgt_builder *builder,
 	fgt_builder_uint(builder, #member, destination->member);
 	FGT_DESTINATION_TEXTS(PUT_TEXT)
 	FGT_DESTINATION_NUMBERS(PUT_NUMBER)
+	PUT_NUMBER(sequence)
 }
 
 static void put_own(struct fgt_builder *builder,

@@ -50,12 +50,25 @@ static int submit_configured(struct fgt_deliveries *deliveries,
 				   strerror(-r));
 	own.destination = NULL;
 	own.configured = entry->name;
-	r = fgt_deliveries_submit(deliveries, &own, why);
+	return fgt_deliveries_submit(deliveries, &own, why);
+}
+
+/* Counts what it did not get. */
+static int offer(struct fgt_deliveries *deliveries,
+		 const struct fgt_delivery_order *order,
+		 struct fgt_destination_entry *entry, struct fgt_why *why)
+{
+	enum fgt_drop_reason reason = FGT_DROP_REJECTED;
+	int r = submit_configured(deliveries, order, entry, why);
+
 	if (r == -EBUSY)
-		fgt_destination_entry_dropped(entry, FGT_DROP_QUEUE_FULL,
-					      why->text);
-	else if (r == -EACCES)
+		reason = FGT_DROP_QUEUE_FULL;
+	else if (r == -ESHUTDOWN)
+		reason = FGT_DROP_LEAVING;
+	if (r == -EACCES) /* the server's first answer stays to be seen */
 		entry->dropped[FGT_DROP_REFUSED]++;
+	else if (r < 0)
+		fgt_destination_entry_dropped(entry, reason, why->text);
 	return r;
 }
 
@@ -87,7 +100,7 @@ static int route_to_name(struct fgt_deliveries *deliveries,
 				   "upload.transactions, or does not exist: "
 				   "ask the agent's administrator",
 				   asker->destination);
-	return submit_configured(deliveries, order, entry, why);
+	return offer(deliveries, order, entry, why);
 }
 
 /* Also where one of them cannot take it. */
@@ -108,7 +121,7 @@ static int route_to_all(struct fgt_deliveries *deliveries,
 
 		if (!entry->is_of_transactions)
 			continue;
-		r = submit_configured(deliveries, order, entry, &last_why);
+		r = offer(deliveries, order, entry, &last_why);
 		if (r == 0)
 			is_taken = true;
 		else

@@ -310,6 +310,8 @@ static bool read_configured(const struct fgt_message *message,
 		ret_destination->member = (uint32_t)number;
 	FGT_DESTINATION_TEXTS(GET_TEXT)
 	FGT_DESTINATION_NUMBERS(GET_NUMBER)
+	(void)fgt_message_get_uint(message, "sequence",
+				   &ret_destination->sequence);
 	return ret_destination->target;
 }
 

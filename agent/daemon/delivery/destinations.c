@@ -92,6 +92,16 @@ fgt_destinations_find(struct fgt_destinations *destinations, const char *name)
 	return NULL;
 }
 
+uint64_t
+fgt_destination_entry_next_sequence(struct fgt_destination_entry *entry)
+{
+	uint64_t now_ns = fgt_clock_ns(CLOCK_REALTIME);
+
+	entry->sequence = now_ns > entry->sequence ? now_ns
+						   : entry->sequence + 1;
+	return entry->sequence;
+}
+
 int fgt_destination_entry_check(const struct fgt_destination_entry *entry,
 				struct fgt_why *why)
 {

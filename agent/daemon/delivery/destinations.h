@@ -52,7 +52,7 @@ struct fgt_destination_entry {
 	uint64_t success_wall_ns, error_wall_ns; /* the last ones; 0: none */
 	struct fgt_why error; /* the last one */
 	uint64_t next_try_ns; /* CLOCK_MONOTONIC; 0: none waits for it */
-	uint32_t sequence; /* of the last delivery */
+	uint64_t sequence; /* {seq} of the last delivery */
 };
 
 /* { 0 } has none. */
@@ -72,6 +72,11 @@ void fgt_destinations_done(struct fgt_destinations *destinations);
 /* NULL: there is none of that name. */
 struct fgt_destination_entry *
 fgt_destinations_find(struct fgt_destinations *destinations, const char *name);
+
+/* {seq} of another delivery: the nanoseconds since 1970, so that it does not
+ * repeat after a restart either, and more than that of the one before. */
+uint64_t
+fgt_destination_entry_next_sequence(struct fgt_destination_entry *entry);
 
 /* May it be used now? -ENOENT it could not be loaded, -EACCES it refused; why
  * has the remedy. */

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "agent/config/config.h"
+#include "agent/daemon/delivery/delivery_job.h"
 #include "tests/unit/daemon/delivery_kit.h"
 
 #define NOBODY 65534
@@ -110,6 +111,46 @@ static void other_users_name_only_those_of_transactions(void **state)
 	delivery_run_until(2);
 }
 
+static struct fgt_destination_entry *entry_of(const char *name)
+{
+	return fgt_destinations_find(&delivery_world.deliveries->destinations,
+				     name);
+}
+
+/* A slice that was delivered may come again. */
+static void forget_accepted(void)
+{
+	memset(&delivery_world.deliveries->accepted, 0,
+	       sizeof(delivery_world.deliveries->accepted));
+}
+
+/* As after a restart, which knows nothing of the former agent. */
+static void sequence_does_not_repeat_after_a_restart(void **state)
+{
+	char text[200];
+	uint64_t before;
+
+	(void)state;
+	snprintf(text, sizeof(text),
+		 "upload:{destinations=({name=\"a\";"
+		 "directory=\"%s\"})}",
+		 delivery_world.directory);
+	configure("%s", text);
+	assert_int_equal(route(geteuid(), "a"), 0);
+	delivery_run_until(1);
+	before = entry_of("a")->sequence;
+	configure("");
+	forget_accepted();
+	configure("%s", text);
+	assert_int_equal(entry_of("a")->sequence, 0);
+	assert_int_equal(route(geteuid(), "a"), 0);
+	assert_true(entry_of("a")->sequence > before);
+	/* A clock that is set back. */
+	entry_of("a")->sequence = before = UINT64_MAX / 2;
+	assert_int_equal(fgt_destination_entry_next_sequence(entry_of("a")),
+			 before + 1);
+}
+
 static void destination_without_its_secret_is_not_used(void **state)
 {
 	(void)state;
@@ -121,6 +162,12 @@ static void destination_without_its_secret_is_not_used(void **state)
 	assert_int_equal(route(geteuid(), ""), 0);
 	delivery_run_until(1);
 	assert_int_equal(delivery_counters().delivered, 1);
+	assert_int_equal(entry_of("a")->dropped[FGT_DROP_REJECTED], 2);
+	assert_non_null(strstr(entry_of("a")->error.text, "cannot be used"));
+	forget_accepted();
+	fgt_deliveries_leave(delivery_world.deliveries);
+	assert_int_equal(route(geteuid(), "b"), -ESHUTDOWN);
+	assert_int_equal(entry_of("b")->dropped[FGT_DROP_LEAVING], 1);
 }
 
 #define TEST(name)                                                             \
@@ -132,6 +179,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(slice_without_destination_goes_to_all_of_transactions),
 		TEST(other_users_name_only_those_of_transactions),
+		TEST(sequence_does_not_repeat_after_a_restart),
 		TEST(destination_without_its_secret_is_not_used),
 	};
 
