@@ -18,7 +18,9 @@
 #define SECOND_NS UINT64_C(1000000000)
 #define LEAST_NS  UINT64_C(30000000) /* three ticks at 101 a second */
 #define FACTS_MAX 1024
-#define NO_RULE	  SIZE_MAX
+/* Two ticks at the lowest rate, one in 8 s. */
+#define NEXT_TICK_NS UINT64_C(17000000000)
+#define NO_RULE	     SIZE_MAX
 
 struct stream {
 	struct stream *next;
@@ -151,6 +153,19 @@ static bool is_of_samples(const struct fgt_config *config, const char *place)
 			     : all[i].dsn_file || all[i].directory;
 }
 
+/* For the tick after a chunk: its own ones must stay in the ring meanwhile. */
+static uint64_t patience_ns(const struct fgt_config *config,
+			    const struct fgt_chunk *chunk)
+{
+	uint64_t ring_ns = (uint64_t)(config->ring.seconds - 1) * SECOND_NS;
+	uint64_t taken_ns = chunk->to_ns - chunk->from_ns;
+	uint64_t room_ns = ring_ns > taken_ns ? ring_ns - taken_ns : 0;
+
+	if (chunk->is_last)
+		return 0;
+	return room_ns < NEXT_TICK_NS ? room_ns : NEXT_TICK_NS;
+}
+
 static int order_chunk(const struct fgt_continuous *continuous,
 		       const struct stream *stream,
 		       const struct fgt_chunk *chunk, const char *place,
@@ -175,7 +190,9 @@ static int order_chunk(const struct fgt_continuous *continuous,
 		.is_last_word = chunk->is_last,
 		.facts = packed,
 		.chunk = { .anchor = stream->anchor,
-			   .has_next_tick = is_of_samples(config, place) },
+			   .has_next_tick = is_of_samples(config, place),
+			   .wait_until_ns =
+				   chunk->to_ns + patience_ns(config, chunk) },
 	};
 	int r = fgt_sentry_make_id(order.chunk.chunk_id, 16);
 

@@ -13,7 +13,8 @@
 
 #include "agent/daemon/delivery/delivery_job.h"
 
-#define SECOND_NS UINT64_C(1000000000)
+#define SECOND_NS    UINT64_C(1000000000)
+#define TICK_LOOK_NS UINT64_C(100000000)
 
 void fgt_delivery_job_free(struct fgt_delivery_job *job)
 {
@@ -109,6 +110,18 @@ static void cut_done(void *context)
 		fgt_deliveries_start_ready(deliveries);
 }
 
+/* The tick after the end of a chunk may be late: the rate is lowered. */
+static bool is_early(const struct fgt_delivery_job *job)
+{
+	struct fgt_target_status status;
+
+	if (!job->cut.target || job->deliveries->is_leaving ||
+	    fgt_loop_now() >= job->cut.chunk.wait_until_ns)
+		return false;
+	fgt_target_get_status(job->cut.target, &status);
+	return status.is_alive && status.checked_ns < job->cut.to_ns;
+}
+
 static void time_has_come(void *context)
 {
 	struct fgt_delivery_job *job = context;
@@ -116,6 +129,8 @@ static void time_has_come(void *context)
 
 	if (job->state == FGT_JOB_SENDS) {
 		fgt_delivery_job_overrun(job);
+	} else if (is_early(job)) {
+		fgt_delivery_job_wait(job, fgt_loop_now() + TICK_LOOK_NS);
 	} else if (job->cut.target) {
 		job->state = FGT_JOB_IS_CUT;
 		fgt_jobs_submit(deliveries->jobs, &job->job);

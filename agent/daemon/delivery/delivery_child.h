@@ -48,6 +48,7 @@ struct fgt_delivery_chunk {
 	char chunk_id[33];
 	struct fgt_anchor anchor; /* the clocks of all chunks */
 	bool has_next_tick; /* the first one from to_ns on, too */
+	uint64_t wait_until_ns; /* for that tick, where the rate is lowered */
 };
 
 enum fgt_delivery_kind {

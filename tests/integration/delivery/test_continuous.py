@@ -140,6 +140,40 @@ targets = ( {{ pid = {child.pid}; continuous = true; continuous_s = 2; }} );""")
     server.close()
 
 
+CROWD = """
+import threading, time
+def nap():
+    while True:
+        time.sleep(0.2)
+for _ in range(300):
+    threading.Thread(target=nap, daemon=True).start()
+nap()
+"""
+
+
+def a_lowered_rate(checks, bench):
+    """So many threads that a tick comes every few seconds only."""
+    server = SentryServer()
+    child = bench.start([sys.executable, "-c", CROWD])
+    path = dsn_file(bench, "rare.dsn", server)
+    daemon = Daemon(bench, "rare", f"""
+sampling: {{ max_cpu_percent = 0.1; }}; ring: {{ seconds = 60; }};
+upload: {{ destinations = ( {{ dsn_file = "{path}"; }} ); }};
+targets = ( {{ pid = {child.pid}; continuous = true; continuous_s = 7; }} );""")
+    until(lambda: len(server.requests) >= 5, 90)
+    chunks = by_time(received(bench, server))
+    check_wrong(checks, "rare", chunks)
+    ends = [times_of(one)[str(child.pid)] for one in chunks]
+    seams = [after[0] - before[-1] for before, after in zip(ends, ends[1:])]
+    rate = daemon.status()["targets"][0]["rate_hz"]
+    checks.ok("a lowered rate: it is less than 1 Hz", rate < 1, rate)
+    checks.ok("a lowered rate: each chunk begins with the sample that the one "
+              "before ends with", len(seams) >= 3 and
+              all(abs(seam) < 1e-4 for seam in seams), seams)
+    daemon.end()
+    server.close()
+
+
 def the_agent_ends(checks, bench):
     """SIGTERM: what has not been delivered leaves before the agent."""
     server = SentryServer()
@@ -206,5 +240,5 @@ def a_rule_is_removed(checks, bench):
 
 
 if __name__ == "__main__":
-    run_groups([a_whole_life, chunks_of_sums, the_agent_ends,
+    run_groups([a_whole_life, chunks_of_sums, a_lowered_rate, the_agent_ends,
                 a_rule_is_removed])
