@@ -75,6 +75,16 @@ static int make_absolute(const char *key, char **path, struct fgt_why *why)
 	return 0;
 }
 
+static int make_dirs_absolute(struct fgt_config *config, struct fgt_why *why)
+{
+	int error = 0;
+
+	for (size_t i = 0; i < config->symbols.debug_dir_count && !error; i++)
+		error = make_absolute("symbols.debug_dirs",
+				      &config->symbols.debug_dirs[i], why);
+	return error;
+}
+
 static int finish(struct loader *loader)
 {
 	struct fgt_config *config = loader->config;
@@ -91,6 +101,8 @@ static int finish(struct loader *loader)
 	if (!error)
 		error = make_absolute("upload.spool_dir",
 				      &config->upload.spool_dir, loader->why);
+	if (!error)
+		error = make_dirs_absolute(config, loader->why);
 	if (!error)
 		error = fgt_config_check_upload(config, loader->file_name,
 						loader->why);

@@ -242,8 +242,8 @@ void fgt_config_key_nearest(const struct fgt_config_key *keys, const char *path,
 	const char *dot = strrchr(path, '.');
 	const char *last = dot ? dot + 1 : path;
 	size_t prefix_len = (size_t)(last - path);
-	const char *name = keys->path;
-	size_t name_len = strlen(name);
+	const char *name = "";
+	size_t name_len = 0;
 	size_t best = SIZE_MAX;
 
 	for (; keys->path; keys++) {
@@ -255,7 +255,7 @@ void fgt_config_key_nearest(const struct fgt_config_key *keys, const char *path,
 		size_t edits =
 			fgt_nearest_edits(last, strlen(last), local, local_len);
 
-		if (is_here && edits < best) {
+		if (is_here && edits < best && edits <= (local_len + 2) / 3) {
 			best = edits;
 			name = local;
 			name_len = local_len;

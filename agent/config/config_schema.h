@@ -80,7 +80,7 @@ bool fgt_config_is_group(const struct fgt_config_key *keys, const char *path);
 
 /*
  * The supported key nearest to an unknown path, as it is written at this place;
- * never empty.
+ * "": none is near.
  */
 void fgt_config_key_nearest(const struct fgt_config_key *keys, const char *path,
 			    char *ret_name, size_t size);
@@ -92,6 +92,11 @@ void fgt_config_key_wants(const struct fgt_config_key *key, char *ret_text,
 /* "WHERE: `key` must be …, not FOUND"; found may be NULL. Returns -EINVAL. */
 int fgt_config_refuse(const struct fgt_config_key *key, const char *where,
 		      const char *found, struct fgt_why *why);
+
+/* The same of the string that would be appended to STRINGS: it is counted. */
+int fgt_config_refuse_element(const struct fgt_config_key *key, void *base,
+			      const char *where, const char *found,
+			      struct fgt_why *why);
 
 /*
  * Set a value in base (a struct fgt_config or an entry) if the key may have it.

@@ -14,6 +14,7 @@
 #include "upload/deliver/trusted_file.h"
 
 #define PATH_MAX_SHOWN 128 /* of a key's path in messages */
+#define NAME_MAX_SHOWN 64 /* of one that is unknown */
 
 struct tree_reader {
 	const char *file_name;
@@ -36,6 +37,7 @@ static int refuse_unknown(struct tree_reader *reader, const char *where,
 			  const char *path, const struct fgt_config_key *keys)
 {
 	const char *dot = strrchr(path, '.');
+	const char *rest = strlen(path) > NAME_MAX_SHOWN ? "…" : "";
 	char nearest[PATH_MAX_SHOWN];
 
 	if (!strcmp(dot ? dot + 1 : path, "dsn"))
@@ -45,9 +47,15 @@ static int refuse_unknown(struct tree_reader *reader, const char *where,
 				   "with `dsn_file`",
 				   where);
 	fgt_config_key_nearest(keys, path, nearest, sizeof(nearest));
+	if (!*nearest)
+		return fgt_why_set(
+			reader->why, -EINVAL,
+			"%s: unknown key `%.*s%s`; remove it, or see "
+			"fgtrace.conf(5) for the keys",
+			where, NAME_MAX_SHOWN, path, rest);
 	return fgt_why_set(reader->why, -EINVAL,
-			   "%s: unknown key `%.64s`; did you mean `%s`?", where,
-			   path, nearest);
+			   "%s: unknown key `%.*s%s`; did you mean `%s`?",
+			   where, NAME_MAX_SHOWN, path, rest, nearest);
 }
 
 static const char *type_name(const config_setting_t *setting)
@@ -152,6 +160,20 @@ static int load_entry(struct tree_reader *reader, config_setting_t *setting,
 					    reader->why);
 }
 
+static int load_string(struct tree_reader *reader,
+		       const config_setting_t *element,
+		       const struct fgt_config_key *key, void *base)
+{
+	const char *text = config_setting_get_string(element);
+	char where[FGT_CONFIG_WHERE_MAX];
+
+	format_where(reader, config_setting_source_line(element), where);
+	if (!text)
+		return fgt_config_refuse_element(
+			key, base, where, type_name(element), reader->why);
+	return fgt_config_add_string(key, base, text, where, reader->why);
+}
+
 static int load_list(struct tree_reader *reader, config_setting_t *setting,
 		     const char *where, const struct fgt_config_key *key,
 		     void *base)
@@ -173,17 +195,10 @@ static int load_list(struct tree_reader *reader, config_setting_t *setting,
 	for (int i = 0; i < count && !error; i++) {
 		config_setting_t *element =
 			config_setting_get_elem(setting, (unsigned int)i);
-		const char *text;
 
-		if (key->type == FGT_CONFIG_ENTRIES) {
-			error = load_entry(reader, element, key, (size_t)i);
-			continue;
-		}
-		text = config_setting_get_string(element);
-		if (!text)
-			return refuse_type(reader, where, key, element);
-		error = fgt_config_add_string(key, base, text, where,
-					      reader->why);
+		error = key->type == FGT_CONFIG_ENTRIES
+				? load_entry(reader, element, key, (size_t)i)
+				: load_string(reader, element, key, base);
 	}
 	return error;
 }

@@ -85,15 +85,12 @@ static bool is_plain_text(const char *text, size_t len)
 	return true;
 }
 
-static int copy_string(const struct fgt_config_key *key, size_t max_bytes,
-		       const char *value, const char *where, char **ret_copy,
-		       struct fgt_why *why)
+static int copy_string(const struct fgt_config_key *key, const char *value,
+		       const char *where, char **ret_copy, struct fgt_why *why)
 {
 	size_t len = strlen(value);
 	char *copy;
 
-	if (!len || len > max_bytes)
-		return fgt_config_refuse(key, where, NULL, why);
 	if (!is_plain_text(value, len))
 		return fgt_why_set(why, -EINVAL,
 				   "%s: `%s` holds a control character or "
@@ -123,7 +120,9 @@ int fgt_config_set_string(const struct fgt_config_key *key, void *base,
 		*(int *)fgt_config_place(key, base) = choice;
 		return 0;
 	}
-	error = copy_string(key, (size_t)key->max, value, where, &copy, why);
+	if (!*value || strlen(value) > (size_t)key->max)
+		return fgt_config_refuse(key, where, NULL, why);
+	error = copy_string(key, value, where, &copy, why);
 	if (error)
 		return error;
 	free(*string);
@@ -151,16 +150,29 @@ static int grow(const struct fgt_config_key *key, void *base, size_t size,
 	return 0;
 }
 
+int fgt_config_refuse_element(const struct fgt_config_key *key, void *base,
+			      const char *where, const char *found,
+			      struct fgt_why *why)
+{
+	return fgt_why_set(why, -EINVAL,
+			   "%s: element %zu of `%s` must be a string of 1 to "
+			   "%d bytes%s%s",
+			   where, *fgt_config_count_place(key, base) + 1,
+			   key->path, ELEMENT_BYTES, found ? ", not " : "",
+			   found ? found : "");
+}
+
 int fgt_config_add_string(const struct fgt_config_key *key, void *base,
 			  const char *value, const char *where,
 			  struct fgt_why *why)
 {
 	void *element;
-	int error = grow(key, base, sizeof(char *), where, &element, why);
+	int error;
 
-	return error ? error
-		     : copy_string(key, ELEMENT_BYTES, value, where, element,
-				   why);
+	if (!*value || strlen(value) > ELEMENT_BYTES)
+		return fgt_config_refuse_element(key, base, where, NULL, why);
+	error = grow(key, base, sizeof(char *), where, &element, why);
+	return error ? error : copy_string(key, value, where, element, why);
 }
 
 int fgt_config_add_entry(const struct fgt_config_key *key, void *base,

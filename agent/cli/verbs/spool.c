@@ -256,8 +256,8 @@ static int list(const struct spool_listing *listing, const char *path)
 		print_row(&listing->rows[i]);
 		bytes += listing->rows[i].entry.bytes;
 	}
-	printf("%zu deliveries, %" PRIu64 " bytes in %s\n", listing->count,
-	       bytes, path);
+	printf("%zu %s, %" PRIu64 " bytes in %s\n", listing->count,
+	       listing->count == 1 ? "delivery" : "deliveries", bytes, path);
 	fgt_form_fence(listing->form);
 	return (int)fgt_finish_stdout(NAME);
 }
@@ -283,7 +283,8 @@ static int print_count(const struct spool_listing *listing, const char *what,
 	if (listing->form == FGT_FORM_JSON)
 		printf("{\"%s\":%zu}\n", what, count);
 	else
-		printf("%zu deliveries %s\n", count, what);
+		printf("%zu %s %s\n", count,
+		       count == 1 ? "delivery" : "deliveries", what);
 	return (int)fgt_finish_stdout(NAME);
 }
 

@@ -182,8 +182,10 @@ static void open_done(struct fgt_spool_task *task)
 	if (task->work.result < 0)
 		return;
 	spooler->is_open = true;
-	fgt_log(FGT_LOG_INFO, "spool", "%s: %zu deliveries wait", spooler->path,
-		task->work.event_count);
+	fgt_log(FGT_LOG_INFO, "spool", "%s: %zu %s", spooler->path,
+		task->work.event_count,
+		task->work.event_count == 1 ? "delivery waits"
+					    : "deliveries wait");
 }
 
 static void look_done(struct fgt_spool_task *task)

@@ -434,6 +434,7 @@ def drop_and_mistakes(checks, bench):
     first = entries_of(bench, "drop")[0][:-len(".spool")]
     one = bench.run("--socket", daemon.socket, "spool", "drop", first)
     checks.ok("spool drop ENTRY removes one", one.returncode == 0 and
+              one.stdout.startswith("1 delivery ") and
               len(entries_of(bench, "drop")) == 2, one)
     nothing = bench.run("--socket", daemon.socket, "spool", "drop")
     checks.ok("spool drop without names is a mistake", nothing.returncode == 2

@@ -194,7 +194,22 @@ static const struct config_case CASES[] = {
 	    "2: a target needs exactly one of"),
 	BAD("targets = ( { pid = 0; } );", "from 1 to 4194304"),
 	BAD("targets = ( { exe = \"nginx\"; } );", "must be an absolute path"),
-	BAD("symbols = { debug_dirs = [ 5 ]; };", "1: `symbols.debug_dirs`"),
+	BAD("symbols = { debug_dirs = [ 5 ]; };",
+	    "1: element 1 of `symbols.debug_dirs` must be a string of 1 to "
+	    "4095 bytes, not an integer"),
+	BAD("symbols = { debug_dirs = ( \"/a\",\n5 ); };",
+	    "2: element 2 of `symbols.debug_dirs` must be a string"),
+	BAD("symbols = { debug_dirs = [ \"/a\", \"/b\", \"\" ]; };",
+	    "1: element 3 of `symbols.debug_dirs` must be a string of 1 to"),
+	BAD("http={names=[\"1\",\"2\",\"3\",\"4\",\"5\",\"6\",\"7\",\"8\","
+	    "\"9\"]}",
+	    "1: `http.names` must be a list of at most 8 strings"),
+	BAD("zzzz = 1;", "1: unknown key `zzzz`; remove it, or see "
+			 "fgtrace.conf(5)"),
+	BAD("upload = { a_key_longer_than_each_word_that_is_compared_and_than_"
+	    "all_that_is_shown = 1; };",
+	    "1: unknown key `upload.a_key_longer_than_each_word_that_is_"
+	    "compared_and_than_all…`; remove it, or see"),
 	BAD(DEST("name = \"x\";"),
 	    "1: a destination needs exactly one of `dsn_file`, `url`, "
 	    "`url_file`, `directory`; this one has 0"),

@@ -139,9 +139,11 @@ static void a_path_is_made_absolute(void **state)
 
 	(void)state;
 	assert_int_equal(chdir("/usr/lib"), 0);
-	config = load_text("upload: { ca_file = \"a/b.pem\"; };");
+	config = load_text("upload: { ca_file = \"a/b.pem\"; };"
+			   "symbols: { debug_dirs = [ \"debug\" ]; };");
 	assert_int_equal(fchdir(before) | close(before), 0);
 	assert_string_equal(config->upload.ca_file, "/usr/lib/a/b.pem");
+	assert_string_equal(config->symbols.debug_dirs[0], "/usr/lib/debug");
 	fgt_config_free(config);
 }
 
