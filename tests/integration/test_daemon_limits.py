@@ -3,6 +3,7 @@
 use up memory, descriptors or rings (faults C1 to C8, T4, T6). test_daemon_limits.py BUILD
 [GROUP…]"""
 import array
+import contextlib
 import errno
 import os
 import re
@@ -17,6 +18,22 @@ from kit.daemon_bench import Daemon, is_error, run_groups, sleeper
 from kit.daemon_client import (VERSION, Connection, as_user, call, frame, pack,
                                request)
 from kit.harness import NOBODY
+from kit.stuck_fs import stopped
+
+
+def loop_that_hangs_leaves(checks, bench):
+    """SIGTERM that the main thread does not take: the watchdog does."""
+    daemon = Daemon(bench, "deaf")
+    began = time.monotonic()
+    with contextlib.suppress(OSError), stopped(daemon.child.pid):
+        daemon.child.send_signal(signal.SIGTERM)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            daemon.child.wait(9)
+    checks.ok("a loop that hangs: SIGTERM ends the agent within 9 s",
+              daemon.child.poll() == 1 and time.monotonic() - began < 9,
+              (daemon.child.poll(), time.monotonic() - began))
+    checks.ok("… and the log has the reason", "the loop does not take it" in
+              daemon.log_text(), daemon.log_text()[-300:])
 
 
 def malformed(checks, bench):
@@ -405,7 +422,7 @@ def rings_heed_the_memory_group(checks, bench):
 
 
 if __name__ == "__main__":
-    run_groups([malformed, little_memory, slow_clients, deaf_readers,
+    run_groups([loop_that_hangs_leaves, malformed, little_memory, slow_clients, deaf_readers,
                 few_descriptors, descriptors_in_messages,
                 no_rights_are_added,
                 users_leave_room_for_root, children_leave_room_for_root,

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,6 +40,8 @@
  */
 #define LOOP_LOST_NS	((uint64_t)30 * SECOND_NS)
 #define SAMPLER_LOST_NS ((uint64_t)300 * SECOND_NS)
+/* Looks, 4 s: then a signal ends the process although the loop hangs. */
+#define UNHEARD_MAX 16u
 
 static const struct role {
 	const char *name;
@@ -62,6 +65,8 @@ struct fgt_watchdog {
 	/* The thread's. */
 	struct fgt_watched watched[FGT_HEARTBEATS_MAX];
 	uint64_t looked_ns, sent_ns;
+	unsigned int
+		unheard; /* looks with a signal that the loop does not take */
 	bool is_lost;
 	/* Protects all below; innermost. */
 	pthread_mutex_t lock;
@@ -246,6 +251,22 @@ static void show(struct fgt_watchdog *watchdog,
 	fgt_notify_send(watchdog->options.notify, status);
 }
 
+static void look_at_signals(struct fgt_watchdog *watchdog)
+{
+	sigset_t pending;
+
+	if (sigpending(&pending) < 0 || (!sigismember(&pending, SIGTERM) &&
+					 !sigismember(&pending, SIGINT))) {
+		watchdog->unheard = 0;
+		return;
+	}
+	if (++watchdog->unheard < UNHEARD_MAX)
+		return;
+	fgt_log(FGT_LOG_WARNING, "left",
+		"a signal came, and the loop does not take it");
+	_exit(1); /* threads are still at work: nothing can be freed */
+}
+
 /* At twice the rate that the manager waits for. */
 static void send_sign(struct fgt_watchdog *watchdog, uint64_t now_ns)
 {
@@ -290,6 +311,7 @@ static void look_at_all(struct fgt_watchdog *watchdog)
 		longest_number = i;
 	}
 	show(watchdog, longest, &watchdog->watched[longest_number]);
+	look_at_signals(watchdog);
 	send_sign(watchdog, now_ns);
 	if (watchdog->options.tend)
 		watchdog->options.tend(watchdog->options.context);
