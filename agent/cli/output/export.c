@@ -340,8 +340,8 @@ static enum fgt_exit send(const struct fgt_export *plan,
 			  struct fgt_why *why)
 {
 	const struct fgt_format_options options = options_of(plan, slice);
-	int r = fgt_dispatch(slice, plan->destination, &options, -1, NULL,
-			     outcome, why);
+	int r = fgt_dispatch(slice, fgt_upload_numbered(plan->destination),
+			     &options, -1, NULL, outcome, why);
 
 	if (r == 0)
 		return FGT_EXIT_OK;

@@ -27,6 +27,10 @@ int fgt_upload_plan(const struct fgt_arguments *arguments,
 		    struct fgt_destination **ret_destination,
 		    struct fgt_why *why);
 
+/* Returns it with another {seq}, which all tries of the next slice have. */
+struct fgt_destination *
+fgt_upload_numbered(struct fgt_destination *destination);
+
 /*
  * Puts it into the spool of the configuration, from where the agent sends it.
  * Only what goes to a destination of the configuration: -ENOENT for another

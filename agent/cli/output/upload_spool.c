@@ -20,6 +20,12 @@ static int take(void *context, const struct fgt_payload *payload,
 			       fgt_clock_ns(CLOCK_REALTIME), &id, why);
 }
 
+struct fgt_destination *fgt_upload_numbered(struct fgt_destination *destination)
+{
+	destination->sequence = fgt_clock_ns(CLOCK_REALTIME);
+	return destination;
+}
+
 int fgt_upload_spool(const struct fgt_config *config,
 		     const struct fgt_destination *destination,
 		     const struct fgt_ring_slice *slice,

@@ -400,7 +400,8 @@ def two_agents(checks, bench):
 def slice_into_spool(checks, bench):
     server = SentryServer(sentry_server.no_answer)
     daemon = Daemon(bench, "slice", config(bench, "slice", [
-        dsn_entry(bench, "slice", server)]))
+        dsn_entry(bench, "slice", server),
+        f'name = "numbered"; url = "http://127.0.0.1:{server.port}/{{seq}}"']))
     target = sleeper(bench)
     daemon.attach(target.pid)
     time.sleep(1)
@@ -416,6 +417,14 @@ def slice_into_spool(checks, bench):
         lambda: not entries_of(bench, "slice")) and
         len(set(ids_of(server))) == 2 and len(server.requests) >= 3,
         (ids_of(server), daemon.log_text()[-600:]))
+    server.script, before = sentry_server.no_answer, len(server.requests)
+    bench.run("--socket", daemon.socket, "slice", "--last", "500ms",
+              "-p", str(target.pid), "--upload", "numbered")
+    flush(bench, daemon)
+    until(lambda: len(server.requests) >= before + 2)
+    lines = {one.line for one in server.requests[before:]}
+    checks.ok("… and to the same URL, {seq} is that of the first try",
+              len(server.requests) >= before + 2 and len(lines) == 1, lines)
     daemon.end()
     target.kill()
     server.close()
