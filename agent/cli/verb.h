@@ -18,6 +18,9 @@ enum fgt_exit {
 	FGT_EXIT_NO_AGENT = 3,
 	FGT_EXIT_NOT_PERMITTED = 4,
 	FGT_EXIT_NO_DATA = 5,
+	/* As of sh, perf and env. */
+	FGT_EXIT_NOT_EXECUTED = 126, /* the command is there */
+	FGT_EXIT_NOT_FOUND = 127, /* the command is not */
 };
 
 struct fgt_verb {

@@ -45,8 +45,12 @@ def test_record(bench, busy_pid):
         text = file.read()
     ok("nothing of fgtrace is in the recording", "fgt_" not in text and
        "become" not in text, text[:300])
-    expect_error(bench, "a command that is not", 1, "cannot run", "record",
-                 "-o", bench.path("e.folded"), "--", "no-such-command-at-all")
+    for name, status, command in (
+            ("a command that is not", 127, "no-such-command-at-all"),
+            ("a path that is not", 127, "/nope"),
+            ("a file that is no program", 126, "/etc/passwd")):
+        expect_error(bench, name, status, "cannot run", "record", "-o",
+                     bench.path("e.folded"), "--", command)
     mark = bench.path("ran")
     expect_error(bench, "a recording that could not be written", 1,
                  "does not exist", "record", "-o", bench.path("none/x.fgt"),

@@ -84,10 +84,6 @@ static int read_against(const struct fgt_arguments *arguments,
 	int r;
 
 	*ret_against = (struct fgt_range){ .has_from = true, .has_to = true };
-	if (!from)
-		return fgt_why_set(why, -EINVAL,
-				   "there is nothing to compare with: give two "
-				   ".fgt files, or --against-from T");
 	if (!to && !range->has_from)
 		return fgt_why_set(why, -EINVAL,
 				   "--against-to is missing: give it, or "
@@ -161,6 +157,11 @@ static int read_spans(const struct fgt_arguments *arguments,
 		r = fgt_why_set(why, -EINVAL,
 				"--span compares slow instances with ordinary "
 				"ones: give --slower-than, 200ms or p95");
+	if (r == 0 && !is_chosen && arguments->operand_count < 2 &&
+	    !fgt_options_has(arguments, "against-from"))
+		r = fgt_why_set(why, -EINVAL,
+				"there is nothing to compare with: give two "
+				".fgt files, or --against-from T");
 	if (r == 0 && is_chosen && arguments->operand_count == 2)
 		r = fgt_why_set(why, -EINVAL,
 				"--span is of one recording: give one file");

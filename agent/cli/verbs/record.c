@@ -344,6 +344,15 @@ static enum fgt_exit write_slice(struct recording *recording,
 	return fgt_export_run(plan, slice);
 }
 
+/* Once sampling has begun, all that can fail is to execute the command. */
+static enum fgt_exit exit_of_start(const struct fgt_arguments *arguments,
+				   const struct recording *recording, int error)
+{
+	if (!arguments->command || !recording->recorder)
+		return fgt_exit_of(error);
+	return error == -ENOENT ? FGT_EXIT_NOT_FOUND : FGT_EXIT_NOT_EXECUTED;
+}
+
 static enum fgt_exit record_and_write(const struct fgt_arguments *arguments,
 				      const struct fgt_config *config,
 				      const struct fgt_export *plan,
@@ -353,12 +362,8 @@ static enum fgt_exit record_and_write(const struct fgt_arguments *arguments,
 	int r = start(arguments, recording, &why);
 
 	if (r < 0)
-		return fgt_complain_why(NAME,
-					arguments->command &&
-							recording->recorder
-						? FGT_EXIT_FAILURE
-						: fgt_exit_of(r),
-					&why);
+		return fgt_complain_why(
+			NAME, exit_of_start(arguments, recording, r), &why);
 	if (!plan->is_quiet && recording->duration_ns &&
 	    recording->options.ring.seconds > RING_SECONDS)
 		fprintf(stderr,
@@ -440,8 +445,9 @@ const struct fgt_verb fgt_verb_record = {
 		"SIGTERM or SIGHUP. CMD\nis sampled from its first "
 		"instruction on, keeps its standard input and output, and\n"
 		"its exit status is returned (128 + the signal's number if "
-		"one ended it), also when\nit was too short to be sampled; "
-		"if it is 0 but the file could not be written, the\nexit "
+		"one ended it, 127 if it\nwas not found, 126 if it could not "
+		"be executed), also when it was too short to be\nsampled; "
+		"if it is 0 but the file could not be written, the exit\n"
 		"status is 1, or 4 if that was not permitted. With "
 		"--children\nprocesses below are looked for once a second, 256 "
 		"at most."
