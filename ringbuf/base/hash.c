@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * CRC-32C by tables for four bytes at a time, made at the first use. Any
- * thread.
+ * The secret is what the kernel gives each program for such purposes. CRC-32C
+ * by tables for four bytes at a time, made at the first use. Any thread.
  */
 #include "ringbuf/base/hash.h"
 
 #include <pthread.h>
+#include <sys/auxv.h>
 
 #define POLYNOMIAL 0x82f63b78u /* its bits reversed */
 
@@ -27,6 +28,16 @@ static void make_tables(void)
 
 			tables[i][byte] = crc >> 8 ^ tables[0][crc & 0xff];
 		}
+}
+
+uint64_t fgt_hash_secret(void)
+{
+	const void *random = (const void *)getauxval(AT_RANDOM);
+	uint64_t words[2] = { 0 };
+
+	if (random)
+		memcpy(words, random, sizeof(words));
+	return fgt_hash_number(words[0]) ^ words[1];
 }
 
 uint32_t fgt_crc32c(uint32_t crc, const void *bytes, size_t len)

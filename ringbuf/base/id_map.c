@@ -21,7 +21,7 @@ void fgt_id_map_done(struct fgt_id_map *map)
 static uint32_t find_bucket(const struct fgt_id_map *map, uint64_t key)
 {
 	uint32_t mask = map->bucket_count - 1;
-	uint32_t bucket = (uint32_t)fgt_hash_number(key) & mask;
+	uint32_t bucket = (uint32_t)fgt_hash_number(key ^ map->secret) & mask;
 
 	/* Ends: at most half of the buckets are taken. */
 	while (map->buckets[bucket] &&
@@ -42,6 +42,8 @@ static int grow(struct fgt_id_map *map)
 	if (!keys)
 		return -ENOMEM;
 	map->keys = keys;
+	if (!map->capacity)
+		map->secret = fgt_hash_secret();
 	buckets = calloc((size_t)capacity * 2, sizeof(*buckets));
 	if (!buckets)
 		return -ENOMEM;

@@ -16,6 +16,7 @@ struct fgt_id_map {
 	uint32_t count, capacity;
 	uint32_t *buckets; /* open addressing; id + 1, 0 = empty */
 	uint32_t bucket_count;
+	uint64_t secret; /* keys may be a stranger's */
 };
 
 /* { 0 } is an empty map. */

@@ -18,8 +18,8 @@ static uint32_t find_bucket(const struct fgt_strings *strings, const char *text,
 			    size_t len)
 {
 	uint32_t mask = strings->bucket_count - 1;
-	uint64_t hash = fgt_hash_bytes(text, len);
-	uint32_t bucket = (uint32_t)(hash ^ hash >> 32) & mask;
+	uint32_t bucket = (uint32_t)fgt_hash_more(strings->secret, text, len) &
+			  mask;
 
 	/* Ends: at most half of the buckets are taken. */
 	for (; strings->buckets[bucket]; bucket = (bucket + 1) & mask) {
@@ -73,6 +73,7 @@ int fgt_strings_init(struct fgt_strings *strings)
 	int error;
 
 	memset(strings, 0, sizeof(*strings));
+	strings->secret = fgt_hash_secret();
 	error = fgt_strings_intern(strings, "", 0, &id);
 	if (error)
 		fgt_strings_done(strings);

@@ -20,6 +20,7 @@ struct fgt_strings {
 	uint32_t count, capacity;
 	uint32_t *buckets; /* open addressing; id + 1, 0 = empty */
 	uint32_t bucket_count;
+	uint64_t secret; /* texts may be a stranger's */
 };
 
 int fgt_strings_init(struct fgt_strings *strings);

@@ -7,8 +7,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
+
+#include "ringbuf/base/hash.h"
 
 static uint32_t intern(struct fgt_strings *strings, const char *text,
 		       size_t len)
@@ -73,12 +76,34 @@ static void long_text_is_cut(void **state)
 	fgt_strings_done(&strings);
 }
 
+/* As a hostile file may have them: without a secret one in 64 buckets would
+ * take them all. */
+static void chosen_texts_are_no_slower(void **state)
+{
+	struct fgt_strings strings;
+	clock_t began = clock();
+	char text[32];
+
+	(void)state;
+	assert_int_equal(fgt_strings_init(&strings), 0);
+	for (uint32_t i = 0; strings.count < 60000; i++) {
+		size_t len = (size_t)snprintf(text, sizeof(text), "%x", i);
+		uint64_t hash = fgt_hash_bytes(text, len);
+
+		if (((hash ^ hash >> 32) & 0x1ffff) < 0x800)
+			intern(&strings, text, len);
+	}
+	assert_true(clock() - began < 2 * CLOCKS_PER_SEC);
+	fgt_strings_done(&strings);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(empty_string_is_number_zero),
 		cmocka_unit_test(equal_texts_get_one_number),
 		cmocka_unit_test(long_text_is_cut),
+		cmocka_unit_test(chosen_texts_are_no_slower),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
