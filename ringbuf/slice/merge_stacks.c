@@ -15,6 +15,7 @@
 struct known {
 	struct fgt_id_map images; /* as they are numbered in the result */
 	struct fgt_id_map frames, nodes;
+	uint64_t secret; /* of hashes */
 	uint32_t *frame_of; /* [frames.count]: number in the result */
 	uint32_t image_capacity, frame_of_capacity, frame_capacity;
 	uint32_t node_capacity;
@@ -36,6 +37,19 @@ static bool is_same_image(const struct fgt_slice_image *a,
 	       memcmp(a->build_id, b->build_id, a->build_id_len) == 0;
 }
 
+static uint64_t hash_image(const struct known *known,
+			   const struct fgt_slice_image *image)
+{
+	const uint64_t numbers[] = { image->path,      image->bias,
+				     image->start,     image->end,
+				     image->dev,       image->ino,
+				     image->is_deleted };
+
+	return fgt_hash_more(
+		fgt_hash_more(known->secret, numbers, sizeof(numbers)),
+		image->build_id, image->build_id_len);
+}
+
 static int add_image(struct fgt_merge *merge, struct known *known,
 		     struct fgt_merge_source *source, uint32_t index)
 {
@@ -48,7 +62,7 @@ static int add_image(struct fgt_merge *merge, struct known *known,
 	if (r == 0)
 		r = FGT_ARRAY_GROW(result->images, result->image_count,
 				   known->image_capacity);
-	hash = fgt_hash_number(image.start) ^ image.bias ^ image.path;
+	hash = hash_image(known, &image);
 	/* Images with one hash may differ. */
 	for (; r == 0; hash = fgt_hash_number(hash + 1)) {
 		r = fgt_id_map_add(&known->images, hash, at);
@@ -94,6 +108,19 @@ static bool is_same_frame(const struct fgt_ring_slice *result, uint32_t number,
 		      frame->symbol_count * sizeof(*moved->symbols)) == 0;
 }
 
+static uint64_t hash_frame(const struct known *known,
+			   const struct moved_frame *moved)
+{
+	const struct fgt_frame *frame = &moved->frame.frame;
+	const uint64_t numbers[] = { frame->address, frame->image,
+				     frame->flags };
+
+	return fgt_hash_more(
+		fgt_hash_more(known->secret, numbers, sizeof(numbers)),
+		moved->symbols,
+		moved->frame.symbol_count * sizeof(*moved->symbols));
+}
+
 static int append_frame(struct fgt_ring_slice *result, struct known *known,
 			struct moved_frame *moved)
 {
@@ -115,7 +142,7 @@ static int append_frame(struct fgt_ring_slice *result, struct known *known,
 	return 0;
 }
 
-/* Frames with one hash may differ: a slice may come from a hostile program. */
+/* Frames with one hash may differ. */
 static int add_frame(struct fgt_merge *merge, struct known *known,
 		     struct fgt_merge_source *source, uint32_t index)
 {
@@ -126,11 +153,7 @@ static int add_frame(struct fgt_merge *merge, struct known *known,
 
 	if (r < 0)
 		return r;
-	hash = fgt_hash_number(moved.frame.frame.address) ^
-	       moved.frame.frame.image ^
-	       fgt_hash_bytes((const char *)moved.symbols,
-			      moved.frame.symbol_count *
-				      sizeof(*moved.symbols));
+	hash = hash_frame(known, &moved);
 	for (;; hash = fgt_hash_number(hash + 1)) {
 		uint32_t before = known->frames.count, at;
 
@@ -224,7 +247,7 @@ static int unite_states(struct fgt_merge *merge)
 
 int fgt_merge_stacks(struct fgt_merge *merge)
 {
-	struct known known = { .frame_of = NULL };
+	struct known known = { .secret = fgt_hash_secret() };
 	int r = unite_states(merge);
 
 	for (uint32_t i = 0; i < merge->count && r == 0; i++)
