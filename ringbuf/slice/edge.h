@@ -25,6 +25,14 @@ static inline bool fgt_edges_are_on_last(bool is_on_first, uint32_t count)
 	return is_on_first == count % 2;
 }
 
+/* The later of the two. */
+static inline uint32_t fgt_edge_near_us(const struct fgt_edge *edge)
+{
+	return edge->on_us && (edge->on_us < edge->off_us || !edge->off_us)
+		       ? edge->on_us
+		       : edge->off_us;
+}
+
 /* Whether count edges in turn can lie between ticks with these states. A thread
  * that waits for a CPU may do so after a block, or have been put off. */
 bool fgt_edges_are_possible(bool is_on_first, uint32_t count, uint32_t before,

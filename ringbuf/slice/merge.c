@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "ringbuf/base/array.h"
+#include "ringbuf/slice/edge.h"
 
 /* A thread of the result: threads of all processes by tid. */
 struct place {
@@ -86,20 +87,79 @@ static int list_threads(struct fgt_merge *merge, struct place **ret_places)
 
 /* ---- What threads did --------------------------------------------------- */
 
-/* A piece for each of its parts between ticks that its process missed. */
-static int add_run(struct fgt_merge *merge,
-		   const struct fgt_merge_source *source, struct fgt_run run)
+/* When the thread came to do what its process saw at a tick, as far as edges, or
+ * else a wake-up, since the tick before show it; 0: not known. */
+static uint64_t moved_ns(const struct fgt_ring_slice *slice, uint32_t thread,
+			 uint32_t tick)
 {
+	uint64_t tick_ns = slice->tick_ns[tick], before_ns;
+	size_t edge =
+		FGT_ARRAY_BISECT(i, slice->edge_count,
+				 slice->edges[i].thread < thread ||
+					 (slice->edges[i].thread == thread &&
+					  slice->edges[i].tick <= tick));
+	size_t wake = FGT_ARRAY_BISECT(
+		i, slice->wake_count,
+		slice->wakes[i].thread < thread ||
+			(slice->wakes[i].thread == thread &&
+			 slice->wakes[i].at_ns < slice->tick_ns[tick - 1]));
+
+	if (edge && slice->edges[edge - 1].thread == thread &&
+	    slice->edges[edge - 1].tick == tick) {
+		before_ns = 1000 *
+			    (uint64_t)fgt_edge_near_us(&slice->edges[edge - 1]);
+		return before_ns < tick_ns ? tick_ns - before_ns : 0;
+	}
+	return wake < slice->wake_count &&
+			       slice->wakes[wake].thread == thread &&
+			       slice->wakes[wake].at_ns <= tick_ns
+		       ? slice->wakes[wake].at_ns
+		       : 0;
+}
+
+/*
+ * The tick of the result from which on a thread does what its process saw at a
+ * tick. Where others have ticks since the process's tick before, it is the first
+ * one of them that follows the change by 1 µs: edges and wake-ups belong to the
+ * tick after them.
+ */
+static uint32_t begin_of(const struct fgt_merge *merge,
+			 const struct place *place, uint32_t tick)
+{
+	const struct fgt_merge_source *source = place->source;
+	uint32_t at = source->ticks[tick], first;
+	uint64_t ns;
+
+	if (!tick || source->ends[tick - 1] != at)
+		return at;
+	first = source->ticks[tick - 1] + 1;
+	ns = first < at ? moved_ns(source->slice, place->thread, tick) : 0;
+	return ns ? first + (uint32_t)FGT_ARRAY_BISECT(
+				    i, at - first,
+				    merge->result->tick_ns[first + i] <
+					    ns + 1000)
+		  : at;
+}
+
+/* A piece for each of its parts between ticks that its process missed; the last
+ * one up to before until. */
+static int add_run(struct fgt_merge *merge, const struct place *place,
+		   struct fgt_run run, uint32_t until)
+{
+	const struct fgt_merge_source *source = place->source;
 	struct fgt_ring_slice *result = merge->result;
 	uint32_t tick = run.first_tick, end = tick + run.tick_count;
 	int r = 0;
 
 	while (tick < end && r == 0) {
-		run.first_tick = source->ticks[tick];
+		run.first_tick = begin_of(merge, place, tick);
 		while (tick + 1 < end &&
 		       source->ends[tick] == source->ticks[tick + 1])
 			tick++;
-		run.tick_count = source->ends[tick++] - run.first_tick;
+		run.tick_count = source->ends[tick++];
+		if (tick == end)
+			run.tick_count = until;
+		run.tick_count -= run.first_tick;
 		r = FGT_ARRAY_GROW(result->runs, result->run_count,
 				   merge->run_capacity);
 		if (r == 0)
@@ -121,21 +181,29 @@ static int add_runs(struct fgt_merge *merge, const struct place *place,
 	       slice->runs[at].thread == place->thread && r == 0;
 	     at++) {
 		struct fgt_run run = slice->runs[at];
+		uint32_t end = run.first_tick + run.tick_count;
+		uint32_t until = source->ends[end - 1];
 
+		if (at + 1 < slice->run_count &&
+		    slice->runs[at + 1].thread == place->thread &&
+		    slice->runs[at + 1].first_tick == end &&
+		    source->ticks[end] == until)
+			until = begin_of(merge, place, end);
 		run.thread = thread;
 		if (run.stack != FGT_NODE_NONE)
 			run.stack = source->nodes[run.stack];
 		if (run.wait)
 			run.wait += source->first_wait;
-		r = add_run(merge, source, run);
+		r = add_run(merge, place, run, until);
 	}
 	return r;
 }
 
-static void add_edges(struct fgt_ring_slice *result, const struct place *place,
+static void add_edges(struct fgt_merge *merge, const struct place *place,
 		      uint32_t thread)
 {
 	const struct fgt_ring_slice *slice = place->source->slice;
+	struct fgt_ring_slice *result = merge->result;
 	size_t at = FGT_ARRAY_BISECT(i, slice->edge_count,
 				     slice->edges[i].thread < place->thread);
 
@@ -143,9 +211,15 @@ static void add_edges(struct fgt_ring_slice *result, const struct place *place,
 	     at < slice->edge_count && slice->edges[at].thread == place->thread;
 	     at++) {
 		struct fgt_edge edge = slice->edges[at];
+		uint32_t earlier_us;
 
 		edge.thread = thread;
-		edge.tick = place->source->ticks[edge.tick];
+		edge.tick = begin_of(merge, place, edge.tick);
+		earlier_us = (uint32_t)((slice->tick_ns[slice->edges[at].tick] -
+					 result->tick_ns[edge.tick]) /
+					1000);
+		edge.on_us -= edge.on_us ? earlier_us : 0;
+		edge.off_us -= edge.off_us ? earlier_us : 0;
 		result->edges[result->edge_count++] = edge;
 	}
 }
@@ -228,7 +302,7 @@ static int merge_threads(struct fgt_merge *merge)
 		r = list_threads(merge, &places);
 	for (uint32_t i = 0; i < result->thread_count && r == 0; i++) {
 		r = add_runs(merge, &places[i], i);
-		add_edges(result, &places[i], i);
+		add_edges(merge, &places[i], i);
 		add_wakes(result, &places[i], i);
 	}
 	free(places);

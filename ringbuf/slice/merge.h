@@ -18,7 +18,8 @@
  * title, if it has one. The first slice gives the result its process and
  * its notes; the service is that of the first one if all have the same, else
  * unknown. Ticks are united: where one slice has a lower pace, its runs go on
- * over the ticks of the others between its own. -EINVAL: none, too many, or
+ * over the ticks of the others between its own, up to where edges or a wake-up
+ * show that they ended. -EINVAL: none, too many, or
  * with different periods; -ENOMEM.
  */
 int fgt_slice_merge(const struct fgt_ring_slice *const *slices, uint32_t count,

@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -173,6 +174,43 @@ static void slow_processes_of_two_paces_weigh_as_much(void **state)
 	}
 }
 
+/* Blocked, then at work: as edges, or a wake-up, show between its ticks. */
+static void change_of_slower_process_is_where_it_was(void **state)
+{
+	(void)state;
+	for (int with_edges = 0; with_edges < 2; with_edges++) {
+		FGT_AUTO(fgt_ring_slice_free)
+		struct fgt_ring_slice *a = make(100, "fast", "main;work");
+		FGT_AUTO(fgt_ring_slice_free)
+		struct fgt_ring_slice *b = make_slow(200, 4);
+		FGT_AUTO(fgt_ring_slice_free)
+		struct fgt_ring_slice *both = NULL;
+
+		b->run_count = 0;
+		fixture_run(b, 0, 0, 10, 0, FIXTURE_FUTEX);
+		fixture_run(b, 0, 10, 15, 0, FGT_STATE_RUNNING);
+		fixture_wake(b, 0, 374, 200, FGT_NODE_NONE);
+		if (with_edges) {
+			fixture_edge(b, 0, 10, 39000, 30000);
+			fixture_edge(b, 0, 10, 25000, 0);
+		}
+		both = merge(a, b);
+		assert_int_equal(both->run_count, 3);
+		assert_int_equal(both->runs[1].tick_count, 38);
+		assert_int_equal(both->runs[2].first_tick, 38);
+		assert_int_equal(both->runs[2].tick_count, TICKS - 38);
+		assert_int_equal(both->edge_count, with_edges ? 2 : 0);
+		if (with_edges) {
+			assert_int_equal(both->edges[0].tick, 38);
+			assert_int_equal(both->edges[0].on_us, 19000);
+			assert_int_equal(both->edges[0].off_us, 10000);
+			assert_int_equal(both->edges[1].tick, 38);
+			assert_int_equal(both->edges[1].on_us, 5000);
+			assert_int_equal(both->edges[1].off_us, 0);
+		}
+	}
+}
+
 static void process_that_begins_later_keeps_its_time(void **state)
 {
 	FGT_AUTO(fgt_ring_slice_free)
@@ -259,6 +297,31 @@ static void file_keeps_the_processes(void **state)
 	fixture_buffer_done(&buffer);
 }
 
+/* As a hostile program may make them. */
+static void frames_and_images_that_differ_little_are_no_slower(void **state)
+{
+	const uint32_t count = 40000;
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *a = make(100, "one", "main");
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *b = make(200, "two", "main");
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *both = NULL;
+	clock_t began = clock();
+
+	(void)state;
+	for (uint32_t i = 0; i < count; i++) {
+		uint32_t frame = fixture_marker(b, 1);
+
+		b->frames[frame].frame.flags = i << 8;
+		fixture_image(b, "/lib/a.so", 0, "id");
+		b->images[b->image_count - 1].ino = i;
+	}
+	both = merge(a, b);
+	assert_int_equal(both->frame_count, count + 1);
+	assert_int_equal(both->image_count, count + 1);
+	assert_true(clock() - began < CLOCKS_PER_SEC);
+}
+
 static void unequal_periods_are_refused(void **state)
 {
 	FGT_AUTO(fgt_ring_slice_free)
@@ -283,9 +346,12 @@ int main(void)
 		cmocka_unit_test(period_of_centuries_is_merged),
 		cmocka_unit_test(slower_process_weighs_as_much),
 		cmocka_unit_test(slow_processes_of_two_paces_weigh_as_much),
+		cmocka_unit_test(change_of_slower_process_is_where_it_was),
 		cmocka_unit_test(process_that_begins_later_keeps_its_time),
 		cmocka_unit_test(everything_comes_along),
 		cmocka_unit_test(file_keeps_the_processes),
+		cmocka_unit_test(
+			frames_and_images_that_differ_little_are_no_slower),
 		cmocka_unit_test(unequal_periods_are_refused),
 	};
 

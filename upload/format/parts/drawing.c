@@ -190,13 +190,16 @@ static uint64_t show_change(struct drawn *track, const struct fgt_run *before,
 /*
  * After the instant of the tick before, and what was written last. A tick's
  * time is read when the sampler gets a CPU, which may be late; its instant is
- * later than the time of the tick before it.
+ * later than the time of the tick before it. Of several processes, one that is
+ * sampled less often has no look at some ticks.
  */
 static uint64_t earliest_edge_ns(const struct drawn *track,
 				 const uint64_t *tick_ns)
 {
 	const uint64_t *first_ns = track->slice->tick_ns;
-	uint64_t after_ns = tick_ns - first_ns > 1 ? tick_ns[-2] : *first_ns;
+	bool is_of_one = !track->slice->process_count;
+	uint64_t after_ns = is_of_one && tick_ns - first_ns > 1 ? tick_ns[-2]
+								: *first_ns;
 
 	if (after_ns < track->last_ns)
 		after_ns = track->last_ns;
