@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Narrows a slice to a part of its time or to one thread: marks what is still
- * used, renumbers it, copies it. Trusts that the slice is valid. Runs in any
- * thread; must not change its source.
+ * used, renumbers it, copies it. Trusts that the slice is valid. Any thread; must
+ * not change its source.
  */
 #include "ringbuf/slice/slice.h"
 
@@ -360,7 +360,9 @@ static int copy_times(struct narrowing *narrowing)
 	error = copy_paces(narrowing);
 	if (error)
 		return error;
-	result->effective_hz = (count - 1) * 1e9 / (double)(last_ns - first_ns);
+	result->effective_hz =
+		count > 1 ? (count - 1) * 1e9 / (double)(last_ns - first_ns)
+			  : source->effective_hz;
 	result->missed_ticks = count_missed(narrowing);
 	/* Only ticks at the old end can have been evicted. */
 	if (result->requested_from_ns < source->tick_ns[0]) {
@@ -444,9 +446,9 @@ static int fill_result(struct narrowing *narrowing)
 	return 0;
 }
 
-int fgt_slice_narrow(const struct fgt_ring_slice *slice, uint64_t from_ns,
-		     uint64_t to_ns, int32_t tid,
-		     struct fgt_ring_slice **ret_slice)
+static int narrow(const struct fgt_ring_slice *slice, uint64_t from_ns,
+		  uint64_t to_ns, int32_t tid, uint32_t ticks_least,
+		  struct fgt_ring_slice **ret_slice)
 {
 	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *result = NULL;
 	struct narrowing narrowing = { .source = slice, .tid = tid };
@@ -457,7 +459,7 @@ int fgt_slice_narrow(const struct fgt_ring_slice *slice, uint64_t from_ns,
 	narrowing.first_tick = count_ticks(slice, from_ns, false);
 	narrowing.tick_count =
 		count_ticks(slice, to_ns, true) - narrowing.first_tick;
-	if (narrowing.tick_count < 2)
+	if (narrowing.tick_count < ticks_least)
 		return -ENODATA;
 	error = fgt_slice_new(&result);
 	if (error)
@@ -475,16 +477,21 @@ int fgt_slice_narrow(const struct fgt_ring_slice *slice, uint64_t from_ns,
 	return 0;
 }
 
+int fgt_slice_narrow(const struct fgt_ring_slice *slice, uint64_t from_ns,
+		     uint64_t to_ns, int32_t tid,
+		     struct fgt_ring_slice **ret_slice)
+{
+	return narrow(slice, from_ns, to_ns, tid, 2, ret_slice);
+}
+
 int fgt_slice_narrow_runs(const struct fgt_ring_slice *view,
 			  struct fgt_ring_slice **ret_slice)
 {
-	int error;
+	uint64_t last_ns = view->tick_ns[view->tick_count - 1];
+	int error = view->run_count ? narrow(view, view->tick_ns[0], last_ns, 0,
+					     1, ret_slice)
+				    : -ENODATA;
 
-	if (view->run_count == 0)
-		return -ENODATA;
-	error = fgt_slice_narrow(view, view->tick_ns[0],
-				 view->tick_ns[view->tick_count - 1], 0,
-				 ret_slice);
 	if (error)
 		return error;
 	(*ret_slice)->requested_from_ns = view->requested_from_ns;

@@ -16,10 +16,13 @@
 
 #define NAMED_MAX 8u /* threads or states in an error */
 
-/* Of each node: does a function of it, or of its callers, match? */
+/* What passes, each by its number: texts are compared once, since a hostile file
+ * may have a long one for many runs. */
 struct matches {
-	bool *nodes; /* NULL: no pattern */
-	bool *threads; /* by index: have they changed? NULL: not asked */
+	bool *nodes; /* of it, or of its callers; NULL: no pattern */
+	bool *changed; /* threads; NULL: not asked */
+	bool *threads;
+	bool states[FGT_STATE_MAX + 1];
 };
 
 bool fgt_filter_is_any(const struct fgt_filter *filter)
@@ -65,38 +68,63 @@ static bool is_match(const char *pattern, const char *text)
 
 /* ---- Functions and threads ----------------------------------------------- */
 
-static bool frame_matches(const struct fgt_ring_slice *slice, uint32_t node,
-			  const char *pattern)
+/* Does a function of the frame match, inlined or not? */
+static int match_frames(const struct fgt_ring_slice *slice, const char *pattern,
+			bool *frames)
 {
-	const struct fgt_slice_frame *frame =
-		&slice->frames[slice->nodes[node].frame];
+	enum {
+		UNKNOWN,
+		NO,
+		YES
+	};
+	uint8_t *texts;
 
-	for (uint32_t i = 0; i < frame->symbol_count; i++) {
-		uint32_t function =
-			slice->symbols[frame->symbol_first + i].function;
+	if (!FGT_ARRAY_NEW(texts, slice->strings.count))
+		return -ENOMEM;
+	for (uint32_t i = 0; i < slice->frame_count; i++) {
+		const struct fgt_slice_frame *frame = &slice->frames[i];
 
-		if (is_match(pattern, fgt_slice_string(slice, function)))
-			return true;
+		for (uint32_t k = 0; k < frame->symbol_count && !frames[i];
+		     k++) {
+			uint32_t id = slice->symbols[frame->symbol_first + k]
+					      .function;
+
+			if (texts[id] == UNKNOWN)
+				texts[id] =
+					is_match(pattern,
+						 fgt_slice_string(slice, id))
+						? YES
+						: NO;
+			frames[i] = texts[id] == YES;
+		}
 	}
-	return false;
+	free(texts);
+	return 0;
 }
 
 /* Parents come before their children. */
 static int match_functions(const struct fgt_ring_slice *slice,
 			   const char *pattern, struct matches *matches)
 {
+	FGT_AUTO(free) void *memory = NULL;
+	bool *frames;
+	int r;
+
 	if (!pattern)
 		return 0;
-	if (!FGT_ARRAY_NEW(matches->nodes, slice->node_count))
+	if (!FGT_ARRAY_NEW(matches->nodes, slice->node_count) ||
+	    !FGT_ARRAY_NEW(frames, slice->frame_count))
 		return -ENOMEM;
-	for (uint32_t i = 0; i < slice->node_count; i++) {
+	memory = frames;
+	r = match_frames(slice, pattern, frames);
+	for (uint32_t i = 0; i < slice->node_count && r == 0; i++) {
 		uint32_t parent = slice->nodes[i].parent;
 
 		matches->nodes[i] =
 			(parent != FGT_NODE_NONE && matches->nodes[parent]) ||
-			frame_matches(slice, i, pattern);
+			frames[slice->nodes[i].frame];
 	}
-	return 0;
+	return r;
 }
 
 /* One that was blocked at one place all the time has not. */
@@ -107,7 +135,7 @@ static int find_changed(const struct fgt_ring_slice *slice, bool is_wanted,
 
 	if (!is_wanted)
 		return 0;
-	if (!FGT_ARRAY_NEW(matches->threads, slice->thread_count))
+	if (!FGT_ARRAY_NEW(matches->changed, slice->thread_count))
 		return -ENOMEM;
 	for (uint32_t i = 0; i < slice->run_count; i++) {
 		const struct fgt_run *run = &slice->runs[i];
@@ -116,7 +144,7 @@ static int find_changed(const struct fgt_ring_slice *slice, bool is_wanted,
 			first = run;
 		if (!fgt_state_is_blocked(run->state) ||
 		    run->state != first->state || run->stack != first->stack)
-			matches->threads[run->thread] = true;
+			matches->changed[run->thread] = true;
 	}
 	return 0;
 }
@@ -135,30 +163,42 @@ bool fgt_filter_takes_thread(const struct fgt_filter *filter,
 	       is_match(filter->thread, number);
 }
 
-static bool state_passes(const struct fgt_filter *filter, uint32_t state,
-			 const struct fgt_ring_slice *slice)
+static bool state_passes(const struct fgt_filter *filter,
+			 const struct fgt_ring_slice *slice,
+			 const struct fgt_slice_state *state)
 {
-	bool is_blocked = fgt_state_is_blocked(state);
+	bool is_blocked = fgt_state_is_blocked(state->state);
 
 	if (filter->is_running && is_blocked)
 		return false;
 	if (filter->state && strcmp(filter->state, "blocked") == 0)
 		return is_blocked;
-	return is_match(filter->state, fgt_slice_state_name(slice, state));
+	return is_match(filter->state,
+			fgt_slice_state_name(slice, state->state));
 }
 
-static bool passes(const struct fgt_filter *filter,
-		   const struct matches *matches,
-		   const struct fgt_ring_slice *slice,
-		   const struct fgt_run *run)
+static int match_threads_and_states(const struct fgt_filter *filter,
+				    const struct fgt_ring_slice *slice,
+				    struct matches *matches)
 {
-	if (matches->threads && !matches->threads[run->thread])
+	if (!FGT_ARRAY_NEW(matches->threads, slice->thread_count))
+		return -ENOMEM;
+	for (uint32_t i = 0; i < slice->thread_count; i++)
+		matches->threads[i] = fgt_filter_takes_thread(filter, slice, i);
+	for (uint32_t i = 0; i < slice->state_count; i++)
+		matches->states[slice->states[i].state] =
+			state_passes(filter, slice, &slice->states[i]);
+	return 0;
+}
+
+static bool passes(const struct matches *matches, const struct fgt_run *run)
+{
+	if (matches->changed && !matches->changed[run->thread])
 		return false;
 	if (matches->nodes &&
 	    (run->stack == FGT_NODE_NONE || !matches->nodes[run->stack]))
 		return false;
-	return fgt_filter_takes_thread(filter, slice, run->thread) &&
-	       state_passes(filter, run->state, slice);
+	return matches->threads[run->thread] && matches->states[run->state];
 }
 
 int fgt_filter_mark(const struct fgt_filter *filter,
@@ -170,11 +210,14 @@ int fgt_filter_mark(const struct fgt_filter *filter,
 
 	if (r == 0)
 		r = find_changed(slice, filter->is_busy, &matches);
+	if (r == 0)
+		r = match_threads_and_states(filter, slice, &matches);
 	if (r == 0 && !FGT_ARRAY_NEW(marks, slice->run_count))
 		r = -ENOMEM;
 	for (uint32_t i = 0; r == 0 && i < slice->run_count; i++)
-		marks[i] = passes(filter, &matches, slice, &slice->runs[i]);
+		marks[i] = passes(&matches, &slice->runs[i]);
 	free(matches.nodes);
+	free(matches.changed);
 	free(matches.threads);
 	if (r == 0)
 		*ret_marks = marks;
@@ -240,22 +283,46 @@ static int explain_names(const struct fgt_ring_slice *slice, bool of_threads,
 			   of_threads ? "threads" : "states", words.text);
 }
 
+/* Does a sample pass? Also if that cannot be found out. */
+static bool passes_any(const struct fgt_filter *filter,
+		       const struct fgt_ring_slice *slice)
+{
+	bool *marks = NULL;
+	bool is_any = fgt_filter_mark(filter, slice, &marks) < 0;
+
+	for (uint32_t i = 0; i < slice->run_count && !is_any; i++)
+		is_any = marks[i];
+	free(marks);
+	return is_any;
+}
+
+/* The part of the filter that alone lets nothing pass. */
 int fgt_filter_explain(const struct fgt_filter *filter,
 		       const struct fgt_ring_slice *slice, struct fgt_why *why)
 {
-	if (filter->thread)
+	const struct fgt_filter thread = { .thread = filter->thread };
+	const struct fgt_filter state = { .state = filter->state,
+					  .is_running = filter->is_running };
+	const struct fgt_filter function = { .function = filter->function };
+	const struct fgt_filter busy = { .is_busy = filter->is_busy };
+
+	if (fgt_filter_is_any(&thread) && !passes_any(&thread, slice))
 		return explain_names(slice, true, why);
-	if (filter->state || filter->is_running)
+	if (fgt_filter_is_any(&state) && !passes_any(&state, slice))
 		return explain_names(slice, false, why);
-	if (filter->function)
+	if (fgt_filter_is_any(&function) && !passes_any(&function, slice))
 		return fgt_why_set(why, -ENODATA,
 				   "no sample passes the filter: no stack has "
 				   "a function like '%.100s'; * stands for any "
 				   "text",
 				   filter->function);
+	if (fgt_filter_is_any(&busy) && !passes_any(&busy, slice))
+		return fgt_why_set(why, -ENODATA,
+				   "no sample passes the filter: no thread has "
+				   "changed its stack in this time");
 	return fgt_why_set(why, -ENODATA,
-			   "no sample passes the filter: no thread has changed "
-			   "its stack in this time");
+			   "no sample passes the filter: some pass each part "
+			   "of it, none passes all; leave out one part");
 }
 
 int fgt_filter_apply(const struct fgt_filter *filter,

@@ -8,7 +8,9 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "tests/unit/ringbuf/slice_fixture.h"
 #include "upload/why/filter.h"
@@ -109,6 +111,76 @@ static void empty_part_is_explained(void **state)
 	assert_null(part);
 }
 
+static void assert_explained(const struct fgt_filter *filter, const char *part)
+{
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = sample();
+	struct fgt_ring_slice *none = NULL;
+	struct fgt_why why = { "" };
+
+	assert_int_equal(fgt_filter_apply(filter, slice, &none, &why),
+			 -ENODATA);
+	assert_non_null(strstr(why.text, part));
+}
+
+static void error_names_the_part_that_is_wrong(void **state)
+{
+	(void)state;
+	assert_explained(&(struct fgt_filter){ .thread = "worker-*",
+					       .function = "none" },
+			 "function like 'none'");
+	assert_explained(
+		&(struct fgt_filter){ .thread = "worker-*", .state = "read" },
+		"states are");
+	assert_explained(&(struct fgt_filter){ .thread = "worker-*",
+					       .state = "epoll_wait" },
+			 "none passes all");
+}
+
+static void slice_of_one_tick_passes(void **state)
+{
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *slice = fixture_new(1);
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *part = NULL;
+	struct fgt_why why = { "" };
+
+	(void)state;
+	fixture_run(slice, fixture_thread(slice, 1, "main"), 0, 1,
+		    fixture_stack(slice, "main"), FGT_STATE_RUNNING);
+	assert_int_equal(fgt_filter_apply(&(struct fgt_filter){ .thread = "1" },
+					  slice, &part, &why),
+			 0);
+	assert_true(fgt_slice_is_valid(part));
+	assert_int_equal(part->run_count, 1);
+	assert_true(part->effective_hz == slice->effective_hz);
+}
+
+/* As a hostile file may have them: one name of 4000 letters, for all nodes. */
+static void long_names_of_many_nodes_are_no_slower(void **state)
+{
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = sample();
+	const uint32_t nodes = 20000;
+	char name[4000] = "";
+	uint32_t frame;
+	clock_t start;
+	bool *marks;
+
+	(void)state;
+	memset(name, 'a', sizeof(name) - 1);
+	frame = fixture_frame(slice, name);
+	slice->nodes = realloc(slice->nodes, nodes * sizeof(*slice->nodes));
+	slice->node_count = nodes;
+	for (uint32_t i = 0; i < nodes; i++)
+		slice->nodes[i] =
+			(struct fgt_slice_node){ FGT_NODE_NONE, frame };
+	start = clock();
+	assert_int_equal(
+		fgt_filter_mark(&(struct fgt_filter){ .function = "*b" }, slice,
+				&marks),
+		0);
+	assert_true(clock() - start < CLOCKS_PER_SEC / 10);
+	free(marks);
+}
+
 /* Context switches of a whole thread are its own; of a part they are not. */
 static void edges_stay_with_whole_threads(void **state)
 {
@@ -136,6 +208,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(samples_pass_by_thread_state_and_function),
 		cmocka_unit_test(empty_part_is_explained),
+		cmocka_unit_test(error_names_the_part_that_is_wrong),
+		cmocka_unit_test(slice_of_one_tick_passes),
+		cmocka_unit_test(long_names_of_many_nodes_are_no_slower),
 		cmocka_unit_test(edges_stay_with_whole_threads),
 	};
 
