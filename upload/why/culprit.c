@@ -8,42 +8,45 @@
 #include "ringbuf/base/array.h"
 #include "ringbuf/slice/processes.h"
 
+static bool has_begun(const struct fgt_doings *doings,
+		      const struct fgt_ring_slice *slice, size_t thread,
+		      uint32_t tick)
+{
+	uint32_t run = doings->thread_runs[thread];
+
+	return run < doings->thread_runs[thread + 1] &&
+	       slice->runs[run].first_tick <= tick;
+}
+
 uint32_t fgt_culprit_thread(const struct fgt_doings *doings,
 			    const struct fgt_ring_slice *slice, int32_t tid,
 			    uint32_t tick)
 {
-	uint32_t at = fgt_slice_find_thread(slice, tid);
+	/* A number may have been used by several threads in turn: the last one
+	 * that had begun by then. */
+	size_t at =
+		FGT_ARRAY_BISECT(i, slice->thread_count,
+				 slice->threads[i].tid < tid ||
+					 (slice->threads[i].tid == tid &&
+					  has_begun(doings, slice, i, tick)));
 
-	/* A number may have been used by several threads. */
-	for (; at < slice->thread_count && slice->threads[at].tid == tid; at++)
-		if (fgt_doings_run_at(doings, slice, at, tick) != FGT_ID_NONE)
-			return at;
-	return FGT_ID_NONE;
-}
-
-/* The last run of the same wait: its reason may have become known late. */
-static const struct fgt_run *last_of_wait(const struct fgt_ring_slice *slice,
-					  const struct fgt_run *run)
-{
-	const struct fgt_run *end = slice->runs + slice->run_count;
-	const struct fgt_run *next = run + 1;
-
-	while (next < end && next->thread == run->thread &&
-	       next->first_tick == run->first_tick + run->tick_count &&
-	       next->stack == run->stack && next->state == run->state &&
-	       (!run->wait || next->wait == run->wait))
-		run = next++;
-	return run;
+	if (!at || slice->threads[at - 1].tid != tid ||
+	    fgt_doings_run_at(doings, slice, (uint32_t)(at - 1), tick) ==
+		    FGT_ID_NONE)
+		return FGT_ID_NONE;
+	return (uint32_t)(at - 1);
 }
 
 const struct fgt_slice_wake *
-fgt_culprit_wake(const struct fgt_ring_slice *slice, const struct fgt_run *run)
+fgt_culprit_wake(const struct fgt_doings *doings,
+		 const struct fgt_ring_slice *slice, const struct fgt_run *run)
 {
 	uint32_t last;
 	uint64_t from_ns;
 	size_t at;
 
-	run = last_of_wait(slice, run);
+	/* Its reason may have become known late. */
+	run = &slice->runs[doings->wait_lasts[run - slice->runs]];
 	last = run->first_tick + run->tick_count - 1;
 	from_ns = slice->tick_ns[last];
 	at = FGT_ARRAY_BISECT(i, slice->wake_count,
@@ -58,34 +61,53 @@ fgt_culprit_wake(const struct fgt_ring_slice *slice, const struct fgt_run *run)
 	return &slice->wakes[at];
 }
 
-/* The thread that it waits for, FGT_ID_NONE: none, or not known. */
-static uint32_t next_thread(const struct fgt_doings *doings,
-			    const struct fgt_ring_slice *slice,
-			    const struct fgt_run *run, uint32_t tick,
-			    bool with_wakers)
+struct waited_for {
+	int32_t tid; /* 0: no thread, or not known */
+	int32_t pid; /* 0: any */
+};
+
+static struct waited_for next_of(const struct fgt_doings *doings,
+				 const struct fgt_ring_slice *slice,
+				 const struct fgt_run *run, bool with_wakers)
 {
 	const struct fgt_slice_wake *wake;
 	const struct fgt_slice_waker *waker;
-	uint32_t kind, thread;
+	struct waited_for next = { 0 };
+	uint32_t kind;
 
 	if (!fgt_state_is_blocked(run->state))
-		return FGT_ID_NONE;
-	if (run->wait && slice->waits[run->wait - 1].owner_tid)
-		return fgt_culprit_thread(doings, slice,
-					  slice->waits[run->wait - 1].owner_tid,
-					  tick);
+		return next;
+	if (run->wait)
+		next.tid = slice->waits[run->wait - 1].owner_tid;
 	kind = doings->doings[doings->run_doings[run - slice->runs]].kind;
-	if (kind == FGT_WAIT_SLEEP || !with_wakers)
-		return FGT_ID_NONE;
-	wake = fgt_culprit_wake(slice, run);
+	if (next.tid || kind == FGT_WAIT_SLEEP || !with_wakers)
+		return next;
+	wake = fgt_culprit_wake(doings, slice, run);
 	waker = wake ? &slice->wakers[wake->waker] : NULL;
-	if (!waker || waker->context != FGT_WAKE_TASK)
+	if (waker && waker->context == FGT_WAKE_TASK)
+		next = (struct waited_for){ waker->tid, waker->pid };
+	return next;
+}
+
+/* Shortens *end to where something else may be found. FGT_ID_NONE: none. */
+static uint32_t find_next_run(const struct fgt_doings *doings,
+			      const struct fgt_ring_slice *slice,
+			      struct waited_for next, uint32_t tick,
+			      uint32_t *end)
+{
+	uint32_t thread;
+
+	if (!next.tid ||
+	    fgt_slice_find_thread(slice, next.tid) == slice->thread_count)
 		return FGT_ID_NONE;
-	thread = fgt_culprit_thread(doings, slice, waker->tid, tick);
-	if (thread == FGT_ID_NONE ||
-	    fgt_slice_process_of(slice, thread).pid != waker->pid)
+	thread = fgt_culprit_thread(doings, slice, next.tid, tick);
+	if (thread == FGT_ID_NONE) {
+		*end = tick + 1;
 		return FGT_ID_NONE;
-	return thread;
+	}
+	if (next.pid && fgt_slice_process_of(slice, thread).pid != next.pid)
+		return FGT_ID_NONE;
+	return fgt_doings_run_at(doings, slice, thread, tick);
 }
 
 static bool is_among(const uint32_t *runs, uint32_t count, uint32_t run)
@@ -98,15 +120,11 @@ static bool is_among(const uint32_t *runs, uint32_t count, uint32_t run)
 
 /* Each waits for a lock that the next one holds; or threads wake each other in
  * turn, of which none is to blame. */
-static struct fgt_culprit end_of_cycle(const struct fgt_ring_slice *slice,
-				       uint32_t first, uint32_t last)
+static bool is_deadlock(const struct fgt_ring_slice *slice, uint32_t last)
 {
 	uint32_t wait = slice->runs[last].wait;
 
-	return (struct fgt_culprit){
-		.run = first,
-		.is_cycle = wait && slice->waits[wait - 1].owner_tid,
-	};
+	return wait && slice->waits[wait - 1].owner_tid;
 }
 
 struct fgt_culprit fgt_culprit_find(const struct fgt_doings *doings,
@@ -115,22 +133,26 @@ struct fgt_culprit fgt_culprit_find(const struct fgt_doings *doings,
 				    bool with_wakers)
 {
 	uint32_t seen[FGT_CULPRIT_DEPTH_MAX];
-	struct fgt_culprit culprit = { .run = run };
+	struct fgt_culprit culprit = { .run = run, .end = UINT32_MAX };
 
 	while (culprit.depth < FGT_CULPRIT_DEPTH_MAX) {
-		uint32_t thread = next_thread(doings, slice,
-					      &slice->runs[culprit.run], tick,
-					      with_wakers);
+		const struct fgt_run *at = &slice->runs[culprit.run];
 		uint32_t next;
 
+		if (culprit.end > at->first_tick + at->tick_count)
+			culprit.end = at->first_tick + at->tick_count;
 		seen[culprit.depth] = culprit.run;
-		if (thread == FGT_ID_NONE)
-			break;
-		next = fgt_doings_run_at(doings, slice, thread, tick);
+		next = find_next_run(doings, slice,
+				     next_of(doings, slice, at, with_wakers),
+				     tick, &culprit.end);
 		if (next == FGT_ID_NONE)
 			break;
 		if (is_among(seen, culprit.depth + 1, next))
-			return end_of_cycle(slice, run, culprit.run);
+			return (struct fgt_culprit){
+				.run = run,
+				.end = culprit.end,
+				.is_cycle = is_deadlock(slice, culprit.run),
+			};
 		culprit.run = next;
 		culprit.depth++;
 	}

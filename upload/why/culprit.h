@@ -15,6 +15,7 @@
 struct fgt_culprit {
 	uint32_t run; /* of that thread, which may be the one that waits */
 	uint32_t depth; /* steps to it; 0: it waits for no other thread */
+	uint32_t end; /* at ticks before this one it is the same */
 	bool is_cycle; /* holders that wait for each other: a deadlock */
 };
 
@@ -36,6 +37,7 @@ uint32_t fgt_culprit_thread(const struct fgt_doings *doings,
 
 /* The wake-up that ended the run, NULL if it is not known. */
 const struct fgt_slice_wake *
-fgt_culprit_wake(const struct fgt_ring_slice *slice, const struct fgt_run *run);
+fgt_culprit_wake(const struct fgt_doings *doings,
+		 const struct fgt_ring_slice *slice, const struct fgt_run *run);
 
 #endif

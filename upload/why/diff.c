@@ -22,7 +22,9 @@ struct comparison {
 	struct fgt_diff *diff;
 	struct fgt_id_map rows; /* (threads, function, call, state) → row */
 	struct fgt_id_map pids; /* (row, process) */
-	/* Of the slice that is summed: (thread, stack and state) → row + 1. */
+	/* Of the slice that is summed: */
+	struct fgt_place *places;
+	/* (thread, stack and state) → row + 1 */
 	struct fgt_id_map known;
 	uint32_t *known_rows;
 	size_t known_capacity;
@@ -38,12 +40,12 @@ static int intern(struct fgt_diff *diff, const char *text, uint32_t *ret_id)
 }
 
 static int intern_callers(struct fgt_diff *diff,
-			  const struct fgt_ring_slice *slice, uint32_t stack,
-			  uint32_t *ret_id)
+			  const struct fgt_ring_slice *slice,
+			  const struct fgt_place *place, uint32_t *ret_id)
 {
 	struct fgt_words words = { .len = 0 };
 
-	fgt_words_add_callers(&words, slice, stack, "");
+	fgt_words_add_callers(&words, slice, place, "");
 	return intern(diff, words.text, ret_id);
 }
 
@@ -52,7 +54,7 @@ static int read_row(const struct comparison *comparison,
 		    const struct fgt_run *run, struct fgt_diff_row *ret_row)
 {
 	struct fgt_diff *diff = comparison->diff;
-	struct fgt_place place = fgt_place_of(slice, run->stack);
+	struct fgt_place place = fgt_place_of(comparison->places, run->stack);
 	char pattern[FGT_GROUP_NAME_MAX];
 	int r;
 
@@ -70,7 +72,7 @@ static int read_row(const struct comparison *comparison,
 		r = intern(diff, fgt_slice_state_name(slice, run->state),
 			   &ret_row->state);
 	if (r == 0 && fgt_state_is_blocked(run->state))
-		r = intern_callers(diff, slice, run->stack, &ret_row->callers);
+		r = intern_callers(diff, slice, &place, &ret_row->callers);
 	return r;
 }
 
@@ -136,10 +138,11 @@ static int sum(struct comparison *comparison,
 	struct fgt_diff *diff = comparison->diff;
 	uint64_t samples = 0;
 	uint32_t row;
-	int r = 0;
+	int r;
 
 	fgt_id_map_done(&comparison->known);
-	comparison->known = (struct fgt_id_map){ 0 };
+	free(FGT_TAKE(comparison->places));
+	r = fgt_places_new(slice, &comparison->places);
 	diff->ticks[side] = fgt_pace_weight(slice, 0, slice->tick_count);
 	diff->from_ns[side] = slice->tick_ns[0];
 	diff->to_ns[side] = slice->tick_ns[slice->tick_count - 1];
@@ -264,6 +267,7 @@ int fgt_diff_new(struct fgt_ring_slice *before, struct fgt_ring_slice *after,
 	fgt_id_map_done(&comparison.pids);
 	fgt_id_map_done(&comparison.known);
 	free(comparison.known_rows);
+	free(comparison.places);
 	if (r < 0)
 		return r;
 	if (instances)

@@ -111,21 +111,6 @@ static bool is_nameless(const struct fgt_ring_slice *slice,
 	       (!wait || (!wait->object && !wait->text));
 }
 
-/* The first doing of that kind at that place. */
-static uint32_t find_alike(const struct fgt_doings *doings,
-			   const struct fgt_doing *doing)
-{
-	for (uint32_t i = 0; i < doings->count; i++) {
-		const struct fgt_doing *other = &doings->doings[i];
-
-		if (other->place.function == doing->place.function &&
-		    other->place.call == doing->place.call &&
-		    other->state == doing->state && other->kind == doing->kind)
-			return i;
-	}
-	return FGT_ID_NONE;
-}
-
 /* What distinguishes one wait from another of that kind: a lock by its address,
  * a descriptor by what it is. */
 static uint64_t hash_wait(const struct fgt_ring_slice *slice,
@@ -156,13 +141,14 @@ static bool has_vague_reason(uint32_t kind)
 }
 
 /* A doing without its number. */
-static struct fgt_doing doing_of(const struct fgt_ring_slice *slice,
+static struct fgt_doing doing_of(const struct fgt_doings *doings,
+				 const struct fgt_ring_slice *slice,
 				 const struct fgt_run *run)
 {
 	struct fgt_doing doing = { .state = run->state, .stack = run->stack };
 
 	if (run->state != FGT_STATE_RUNNABLE)
-		doing.place = fgt_place_of(slice, run->stack);
+		doing.place = fgt_place_of(doings->places, run->stack);
 	if (!fgt_state_is_blocked(run->state))
 		return doing;
 	doing.wait = run->wait;
@@ -171,7 +157,8 @@ static struct fgt_doing doing_of(const struct fgt_ring_slice *slice,
 	if (doing.kind == FGT_WAIT_UNKNOWN)
 		doing.kind = fgt_doing_kind_of_state(slice, run->state);
 	if (has_vague_reason(doing.kind))
-		fgt_place_callers(slice, run->stack, doing.callers);
+		memcpy(doing.callers, doing.place.callers,
+		       sizeof(doing.callers));
 	return doing;
 }
 
@@ -181,10 +168,9 @@ struct distinct {
 	uint32_t id; /* of the doing */
 };
 
-/* All but the callers, as a number. */
-static int number_alike(struct fgt_doings *doings,
-			const struct fgt_ring_slice *slice,
-			const struct fgt_doing *doing, uint64_t *ret_number)
+/* Place, state and kind as a number, and more of it. */
+static int number_kind(struct fgt_doings *doings, const struct fgt_doing *doing,
+		       uint64_t more, uint64_t *ret_number)
 {
 	uint32_t place, what;
 	int r = pair(doings,
@@ -194,13 +180,22 @@ static int number_alike(struct fgt_doings *doings,
 
 	if (r == 0)
 		r = pair(doings, ((uint64_t)doing->state << 32) | doing->kind,
-			 doing->wait ? hash_wait(slice,
-						 &slice->waits[doing->wait - 1])
-				     : 0,
-			 &what);
+			 more, &what);
 	if (r == 0)
 		*ret_number = ((uint64_t)place << 32) | what;
 	return r;
+}
+
+/* All but the callers, as a number. */
+static int number_alike(struct fgt_doings *doings,
+			const struct fgt_ring_slice *slice,
+			const struct fgt_doing *doing, uint64_t *ret_number)
+{
+	return number_kind(
+		doings, doing,
+		doing->wait ? hash_wait(slice, &slice->waits[doing->wait - 1])
+			    : 0,
+		ret_number);
 }
 
 static int number_doing(struct fgt_doings *doings,
@@ -250,25 +245,68 @@ static int find_alike_ones(struct fgt_doings *doings,
 	return r;
 }
 
+/* Gives a nameless one the first doing of its kind at its place. firsts: room
+ * for each doing that there may be, by kind. */
+static int number_nameless(struct fgt_doings *doings,
+			   const struct fgt_ring_slice *slice,
+			   struct fgt_id_map *kinds, uint32_t *firsts,
+			   struct distinct *nameless)
+{
+	uint32_t known = kinds->count, kind = 0;
+	uint64_t number;
+	int r = number_kind(doings, &nameless->doing, 0, &number);
+
+	if (r == 0)
+		r = fgt_id_map_add(kinds, number, &kind);
+	if (r == 0 && kind == known)
+		r = number_doing(doings, slice, &nameless->doing,
+				 &firsts[kind]);
+	nameless->id = firsts[kind];
+	return r;
+}
+
+static int list_kinds(struct fgt_doings *doings, struct fgt_id_map *kinds,
+		      uint32_t *firsts)
+{
+	int r = 0;
+
+	for (uint32_t i = 0; i < doings->count && r == 0; i++) {
+		uint32_t known = kinds->count, kind;
+		uint64_t number;
+
+		r = number_kind(doings, &doings->doings[i], 0, &number);
+		if (r == 0)
+			r = fgt_id_map_add(kinds, number, &kind);
+		if (r == 0 && kind == known)
+			firsts[kind] = i;
+	}
+	return r;
+}
+
 /* Nameless ones come last: each goes to its like with a name, if there is one. */
 static int number_kinds(struct fgt_doings *doings,
 			const struct fgt_ring_slice *slice,
 			struct distinct *distinct)
 {
+	uint32_t count = doings->stacks.count, *firsts;
+	struct fgt_id_map kinds = { 0 };
 	int r = 0;
 
-	for (uint32_t i = 0; i < doings->stacks.count && r == 0; i++)
+	for (uint32_t i = 0; i < count && r == 0; i++)
 		if (!is_nameless(slice, &distinct[i].doing))
 			r = number_doing(doings, slice, &distinct[i].doing,
 					 &distinct[i].id);
-	for (uint32_t i = 0; i < doings->stacks.count && r == 0; i++) {
-		if (!is_nameless(slice, &distinct[i].doing))
-			continue;
-		distinct[i].id = find_alike(doings, &distinct[i].doing);
-		if (distinct[i].id == FGT_ID_NONE)
-			r = number_doing(doings, slice, &distinct[i].doing,
-					 &distinct[i].id);
-	}
+	if (r < 0)
+		return r;
+	if (!FGT_ARRAY_NEW(firsts, count))
+		return -ENOMEM;
+	r = list_kinds(doings, &kinds, firsts);
+	for (uint32_t i = 0; i < count && r == 0; i++)
+		if (is_nameless(slice, &distinct[i].doing))
+			r = number_nameless(doings, slice, &kinds, firsts,
+					    &distinct[i]);
+	free(firsts);
+	fgt_id_map_done(&kinds);
 	return r < 0 ? r : find_alike_ones(doings, slice);
 }
 
@@ -291,7 +329,7 @@ static int number_runs(struct fgt_doings *doings,
 		if (r == 0)
 			r = FGT_ARRAY_GROW(distinct, same, capacity);
 		if (r == 0 && same == before)
-			distinct[same].doing = doing_of(slice, run);
+			distinct[same].doing = doing_of(doings, slice, run);
 		doings->run_doings[i] = same;
 	}
 	if (r == 0)
@@ -340,6 +378,24 @@ static void find_thread_runs(struct fgt_doings *doings,
 	doings->thread_runs[slice->thread_count] = run;
 }
 
+/* A wait goes on in the next run, when its reason became known late. */
+static void find_wait_lasts(struct fgt_doings *doings,
+			    const struct fgt_ring_slice *slice)
+{
+	for (uint32_t i = slice->run_count; i-- > 0;) {
+		const struct fgt_run *run = &slice->runs[i], *next = run + 1;
+		bool goes_on = i + 1 < slice->run_count &&
+			       next->thread == run->thread &&
+			       next->first_tick ==
+				       run->first_tick + run->tick_count &&
+			       next->stack == run->stack &&
+			       next->state == run->state &&
+			       (!run->wait || next->wait == run->wait);
+
+		doings->wait_lasts[i] = goes_on ? doings->wait_lasts[i + 1] : i;
+	}
+}
+
 int fgt_doings_new(const struct fgt_ring_slice *slice,
 		   struct fgt_doings **ret_doings)
 {
@@ -348,11 +404,15 @@ int fgt_doings_new(const struct fgt_ring_slice *slice,
 
 	doings = calloc(1, sizeof(*doings));
 	if (!doings || !FGT_ARRAY_NEW(doings->run_doings, slice->run_count) ||
+	    !FGT_ARRAY_NEW(doings->wait_lasts, slice->run_count) ||
 	    !FGT_ARRAY_NEW(doings->thread_runs, slice->thread_count + 1) ||
 	    !FGT_ARRAY_NEW(doings->thread_groups, slice->thread_count))
 		return -ENOMEM;
 	find_thread_runs(doings, slice);
-	r = number_groups(doings, slice);
+	find_wait_lasts(doings, slice);
+	r = fgt_places_new(slice, &doings->places);
+	if (r == 0)
+		r = number_groups(doings, slice);
 	if (r == 0)
 		r = number_runs(doings, slice);
 	if (r < 0)
@@ -369,7 +429,9 @@ void fgt_doings_free(struct fgt_doings *doings)
 	fgt_id_map_done(&doings->stacks);
 	fgt_id_map_done(&doings->parts);
 	free(doings->doings);
+	free(doings->places);
 	free(doings->run_doings);
+	free(doings->wait_lasts);
 	free(doings->thread_runs);
 	free(doings->thread_groups);
 	free(doings->group_sizes);

@@ -32,7 +32,9 @@ struct fgt_doings {
 	struct fgt_doing *doings;
 	uint32_t count, capacity;
 	struct fgt_id_map map, stacks, parts;
+	struct fgt_place *places; /* of all stacks */
 	uint32_t *run_doings; /* [run_count] */
+	uint32_t *wait_lasts; /* [run_count]: the last run of the same wait */
 	uint32_t *thread_runs; /* [thread_count + 1]: its first run */
 	uint32_t *thread_groups; /* [thread_count] */
 	uint32_t group_count;

@@ -27,6 +27,8 @@
 #define PRESSURE_PART 0.2
 /* Standard deviations of a number of ticks that are no accident. */
 #define CHANCE 4
+/* Of 8 bytes; more than 13 000 things of threads share them. */
+#define NUMBERS_MAX (1u << 22)
 
 /* Ticks meet what is shorter than their distance by chance: their number is
  * spread like counts. One more: a median of 0 ticks is no proof of none. */
@@ -75,47 +77,60 @@ static double count_unknown(const struct fgt_explanation *explanation)
 
 	for (uint32_t i = 0; i < slice->run_count; i++) {
 		const struct fgt_run *run = &slice->runs[i];
+		uint32_t end = run->first_tick + run->tick_count;
 
 		if (run->stack != FGT_NODE_NONE &&
 		    run->state != FGT_STATE_UNKNOWN)
 			continue;
-		for (uint32_t j = 0; j < run->tick_count; j++)
-			if (windows->of_tick[run->first_tick + j] == 0)
-				ms += windows->tick_ms[run->first_tick + j];
+		for (uint32_t tick = run->first_tick; tick < end;) {
+			const struct fgt_window_part part =
+				fgt_windows_part(windows, tick, end);
+
+			ms += part.window == 0 ? part.ms : 0;
+			tick = part.end;
+		}
 	}
 	return ms;
 }
 
-static bool has_process(const struct fgt_ring_slice *slice, int32_t pid)
+static int list_pids(const struct fgt_ring_slice *slice,
+		     struct fgt_id_map *pids)
 {
-	bool has = slice->process.pid == pid;
+	uint32_t id;
+	int r = fgt_id_map_add(pids, (uint32_t)slice->process.pid, &id);
 
-	for (uint32_t i = 0; i < slice->process_count && !has; i++)
-		has = slice->processes[i].pid == pid;
-	return has;
+	for (uint32_t i = 0; i < slice->process_count && r == 0; i++)
+		r = fgt_id_map_add(pids, (uint32_t)slice->processes[i].pid,
+				   &id);
+	return r;
 }
 
 /* Only where no thread of the slice woke it, which shows more. */
-static int32_t find_outside(const struct fgt_explanation *explanation)
+static int find_outside(struct fgt_explanation *explanation)
 {
 	const struct fgt_ring_slice *slice = explanation->slice;
 	const struct fgt_window *range = &explanation->windows->windows[0];
 	uint64_t from_ns = slice->tick_ns[range->first];
 	uint64_t to_ns = slice->tick_ns[range->end - 1];
+	struct fgt_id_map pids = { 0 };
+	bool is_inside = false;
 	int32_t pid = 0;
+	int r = list_pids(slice, &pids);
 
-	for (uint32_t i = 0; i < slice->wake_count; i++) {
+	for (uint32_t i = 0; i < slice->wake_count && r == 0; i++) {
 		const struct fgt_slice_wake *wake = &slice->wakes[i];
 		int32_t waker = slice->wakers[wake->waker].pid;
 
 		if (wake->thread != explanation->thread || !waker ||
 		    wake->at_ns < from_ns || wake->at_ns > to_ns)
 			continue;
-		if (has_process(slice, waker))
-			return 0;
 		pid = waker;
+		is_inside |= fgt_id_map_find(&pids, (uint32_t)waker) !=
+			     FGT_ID_NONE;
 	}
-	return pid;
+	fgt_id_map_done(&pids);
+	explanation->outside_pid = is_inside ? 0 : pid;
+	return r;
 }
 
 /* Windows of which it is not known are left out. */
@@ -175,6 +190,34 @@ static int choose_thread(struct fgt_explanation *explanation, int32_t tid)
 	return -ESRCH;
 }
 
+/* Each window has a number for each thing that a group of threads does: there
+ * are so many windows as leave room for that. */
+static int count_windows(const struct fgt_ring_slice *slice,
+			 const struct fgt_doings *doings, uint32_t *ret_most)
+{
+	struct fgt_id_map rows = { 0 };
+	uint32_t count = slice->thread_count + 1, id;
+	int r = 0;
+
+	for (uint32_t i = 0; i < slice->run_count && r == 0; i++)
+		r = fgt_id_map_add(
+			&rows,
+			(uint64_t)doings->thread_groups[slice->runs[i].thread]
+					<< 32 |
+				doings->run_doings[i],
+			&id);
+	if (count < rows.count)
+		count = rows.count;
+	fgt_id_map_done(&rows);
+	count = NUMBERS_MAX / count;
+	if (count > FGT_WINDOWS_MAX)
+		count = FGT_WINDOWS_MAX;
+	*ret_most = count > FGT_EXPLAIN_WINDOWS_MIN
+			    ? count
+			    : FGT_EXPLAIN_WINDOWS_MIN + 1;
+	return r;
+}
+
 int fgt_explain(const struct fgt_ring_slice *slice, uint64_t from_ns,
 		uint64_t to_ns, int32_t tid,
 		const struct fgt_filter *candidates,
@@ -182,6 +225,7 @@ int fgt_explain(const struct fgt_ring_slice *slice, uint64_t from_ns,
 {
 	FGT_AUTO(fgt_explanation_free)
 	struct fgt_explanation *explanation = NULL;
+	uint32_t windows;
 	int r;
 
 	explanation = calloc(1, sizeof(*explanation));
@@ -191,9 +235,12 @@ int fgt_explain(const struct fgt_ring_slice *slice, uint64_t from_ns,
 	explanation->thread = FGT_ID_NONE;
 	explanation->has_wakes = slice->wake_count > 0;
 	explanation->has_waits = slice->wait_count > 0;
-	r = fgt_windows_new(slice, from_ns, to_ns, &explanation->windows);
+	r = fgt_doings_new(slice, &explanation->doings);
 	if (r == 0)
-		r = fgt_doings_new(slice, &explanation->doings);
+		r = count_windows(slice, explanation->doings, &windows);
+	if (r == 0)
+		r = fgt_windows_new(slice, from_ns, to_ns, windows,
+				    &explanation->windows);
 	if (r == 0 && tid)
 		r = choose_thread(explanation, tid);
 	else if (r == 0 && fgt_filter_is_any(candidates))
@@ -204,10 +251,11 @@ int fgt_explain(const struct fgt_ring_slice *slice, uint64_t from_ns,
 		r = fgt_explain_causes(explanation);
 	if (r == 0)
 		r = explain_pressures(explanation);
+	if (r == 0)
+		r = find_outside(explanation);
 	if (r < 0)
 		return r;
 	explanation->unknown_ms = count_unknown(explanation);
-	explanation->outside_pid = find_outside(explanation);
 	*ret_explanation = FGT_TAKE(explanation);
 	return 0;
 }

@@ -13,6 +13,10 @@
 #include "upload/why/filter.h"
 #include "upload/why/windows.h"
 
+/* For holders of locks, in all ticks: about three seconds. A thousand threads
+ * that wait all the time take three million of a recording of 30 s. */
+#define FGT_EXPLAIN_LOOKS_MAX (1u << 25)
+
 #define FGT_EXPLAIN_CAUSES_MAX 8u
 #define FGT_EXPLAIN_ROWS_MAX   8u
 #define FGT_EXPLAIN_STEPS_MAX  6u
@@ -94,6 +98,7 @@ struct fgt_explanation {
 	struct fgt_explained_pressure pressures[FGT_PRESSURE_KINDS];
 	double unknown_ms; /* stacks or states that were not known */
 	bool has_wakes, has_waits; /* anything in the slice knows them */
+	bool has_all_holders; /* FGT_EXPLAIN_LOOKS_MAX was enough */
 };
 
 /*

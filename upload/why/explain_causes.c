@@ -27,6 +27,7 @@ struct cause_tally {
 	uint32_t capacity;
 	double *ms; /* [capacity of causes × window_count] */
 	size_t ms_capacity;
+	uint32_t looks; /* for holders */
 };
 
 static void tally_done(struct cause_tally *tally)
@@ -92,43 +93,57 @@ static void count_in_range(struct cause_tally *tally, uint32_t at, uint32_t run,
 	cause->waiter_run = run;
 }
 
-static int add_tick(struct cause_tally *tally, uint32_t run, uint32_t tick)
+/* Holders are followed so often; after that each thread is its own cause. */
+static struct fgt_culprit find_culprit(struct cause_tally *tally, uint32_t run,
+				       uint32_t tick)
+{
+	if (tally->looks < FGT_EXPLAIN_LOOKS_MAX) {
+		tally->looks++;
+		return fgt_culprit_find(tally->of->doings, tally->of->slice,
+					run, tick, false);
+	}
+	return (struct fgt_culprit){ .run = run, .end = UINT32_MAX };
+}
+
+/* Ticks of a run from the given one on that have one culprit, and are of one
+ * window; returns the tick behind them. */
+static int add_ticks(struct cause_tally *tally, uint32_t run, uint32_t end,
+		     uint32_t *tick)
 {
 	const struct fgt_windows *windows = tally->of->windows;
-	uint32_t window = windows->of_tick[tick], at;
-	struct fgt_culprit culprit;
-	int r;
+	struct fgt_window_part part = fgt_windows_part(windows, *tick, end);
+	struct fgt_culprit culprit = { .run = run };
+	uint32_t at = 0;
+	int r = 0;
 
-	if (window == FGT_WINDOW_NONE)
-		return 0;
-	culprit = fgt_culprit_find(tally->of->doings, tally->of->slice, run,
-				   tick, false);
-	r = find_cause(tally, culprit.run, &at);
-	if (r < 0)
+	if (part.window != FGT_WINDOW_NONE) {
+		culprit = find_culprit(tally, run, *tick);
+		if (culprit.end < part.end)
+			part = fgt_windows_part(windows, *tick, culprit.end);
+		r = find_cause(tally, culprit.run, &at);
+	}
+	*tick = part.end;
+	if (r < 0 || part.window == FGT_WINDOW_NONE)
 		return r;
-	tally->ms[(size_t)at * windows->count + window] +=
-		windows->tick_ms[tick];
-	if (window == 0)
-		count_in_range(tally, at, run, &culprit,
-			       windows->tick_ms[tick]);
+	tally->ms[(size_t)at * windows->count + part.window] += part.ms;
+	if (part.window == 0)
+		count_in_range(tally, at, run, &culprit, part.ms);
 	return 0;
 }
 
 static int add_runs(struct cause_tally *tally)
 {
 	const struct fgt_ring_slice *slice = tally->of->slice;
+	int r = 0;
 
 	for (uint32_t run = 0; run < slice->run_count; run++) {
-		uint32_t first = slice->runs[run].first_tick;
+		uint32_t tick = slice->runs[run].first_tick;
+		uint32_t end = tick + slice->runs[run].tick_count;
 
-		for (uint32_t i = 0; i < slice->runs[run].tick_count; i++) {
-			int r = add_tick(tally, run, first + i);
-
-			if (r < 0)
-				return r;
-		}
+		while (tick < end && r == 0)
+			r = add_ticks(tally, run, end, &tick);
 	}
-	return 0;
+	return r;
 }
 
 static struct fgt_explained_cause judge(struct cause_tally *tally, uint32_t at,
@@ -197,6 +212,7 @@ int fgt_explain_causes(struct fgt_explanation *explanation)
 
 	if (r == 0)
 		r = add_runs(&tally);
+	explanation->has_all_holders = tally.looks < FGT_EXPLAIN_LOOKS_MAX;
 	for (uint32_t i = 0; r == 0 && i < tally.map.count; i++) {
 		struct fgt_explained_cause cause = judge(&tally, i, values);
 		double ms = cause.own_ms + cause.waited_ms;

@@ -75,23 +75,25 @@ static void add_run(struct table *table, uint32_t run, bool counts)
 	const struct fgt_windows *windows = table->of->windows;
 	const struct fgt_run *at = &table->of->slice->runs[run];
 	uint32_t doing = table->of->doings->run_doings[run];
+	uint32_t end = at->first_tick + at->tick_count;
 	double *ms = row(table, doing);
 
 	if (counts && !table->is_used[doing])
 		table->used[table->used_count++] = doing;
 	table->is_used[doing] |= counts;
-	for (uint32_t i = 0; i < at->tick_count; i++) {
-		uint32_t tick = at->first_tick + i;
+	for (uint32_t tick = at->first_tick; tick < end;) {
+		const struct fgt_window_part part =
+			fgt_windows_part(windows, tick, end);
 
-		if (windows->of_tick[tick] == FGT_WINDOW_NONE)
+		tick = part.end;
+		if (part.window == FGT_WINDOW_NONE)
 			continue;
-		table->present_ms[windows->of_tick[tick]] +=
-			windows->tick_ms[tick];
+		table->present_ms[part.window] += part.ms;
 		if (!counts)
 			continue;
-		if (windows->of_tick[tick] == 0)
+		if (part.window == 0)
 			table->runs[doing] = run;
-		ms[windows->of_tick[tick]] += windows->tick_ms[tick];
+		ms[part.window] += part.ms;
 	}
 }
 

@@ -176,95 +176,125 @@ uint32_t fgt_instances_count_over(const struct fgt_instances *instances,
 		at, instances->count, length_of(&instances->items[at]) > ns);
 }
 
-/* Which ticks of a thread fall into its instances? Their number. */
-static uint32_t mark_ticks(const struct fgt_ring_slice *slice,
-			   const struct fgt_instances *instances,
-			   uint32_t first, uint32_t end, int32_t tid,
-			   bool *ret_marks)
+/* ---- A part of the slice ------------------------------------------------- */
+
+/* Consecutive ticks. */
+struct stretch {
+	uint32_t first, end;
+};
+
+struct instance_cut {
+	const struct fgt_ring_slice *slice;
+	struct fgt_instance *items; /* by thread, then begin */
+	uint32_t count;
+	struct stretch *stretches; /* [count]: of the present thread number */
+	uint32_t stretch_count;
+	uint32_t at; /* stretch of the last run */
+	/* The thread has been, in that stretch. Until then its last known stack
+	 * is what it did before. */
+	bool is_sampled;
+	struct fgt_ring_slice *view;
+	uint32_t capacity; /* of its runs */
+};
+
+static int by_thread(const void *left, const void *right)
 {
-	uint32_t count = 0;
+	const struct fgt_instance *a = left, *b = right;
 
-	memset(ret_marks, 0, slice->tick_count * sizeof(*ret_marks));
-	for (uint32_t i = first; i < end; i++) {
-		const struct fgt_instance *instance = &instances->items[i];
-		size_t tick;
-
-		if (instance->tid != tid)
-			continue;
-		tick = FGT_ARRAY_BISECT(at, slice->tick_count,
-					slice->tick_ns[at] <
-						instance->begin_ns);
-		for (; tick < slice->tick_count &&
-		       slice->tick_ns[tick] <= instance->end_ns;
-		     tick++, count++)
-			ret_marks[tick] = true;
-	}
-	return count;
+	if (a->tid != b->tid)
+		return a->tid < b->tid ? -1 : 1;
+	return (a->begin_ns > b->begin_ns) - (a->begin_ns < b->begin_ns);
 }
 
-/*
- * The pieces of a run in marked ticks. *is_sampled: the thread has been, in the
- * marked ticks up to there without a gap. Until then its last known stack is
- * what it did before.
- */
-static int add_pieces(struct fgt_ring_slice *view, uint32_t *capacity,
-		      struct fgt_run run, const bool *marks, bool *is_sampled)
+/* The ticks that fall into instances of a thread, each once. */
+static void find_stretches(struct instance_cut *cutting, int32_t tid)
+{
+	const struct fgt_ring_slice *slice = cutting->slice;
+	struct stretch *last = cutting->stretches;
+	size_t i = FGT_ARRAY_BISECT(at, cutting->count,
+				    cutting->items[at].tid < tid);
+
+	cutting->stretch_count = 0;
+	for (; i < cutting->count && cutting->items[i].tid == tid; i++) {
+		const struct fgt_instance *item = &cutting->items[i];
+		struct stretch next = {
+			.first = (uint32_t)FGT_ARRAY_BISECT(
+				at, slice->tick_count,
+				slice->tick_ns[at] < item->begin_ns),
+			.end = (uint32_t)FGT_ARRAY_BISECT(at, slice->tick_count,
+							  slice->tick_ns[at] <=
+								  item->end_ns),
+		};
+
+		if (next.first == next.end)
+			continue;
+		if (!cutting->stretch_count || next.first > last->end) {
+			last = &cutting->stretches[cutting->stretch_count++];
+			*last = next;
+		} else if (next.end > last->end) {
+			last->end = next.end;
+		}
+	}
+}
+
+static void move_to(struct instance_cut *cutting, uint32_t tick)
+{
+	uint32_t at = (uint32_t)FGT_ARRAY_BISECT(
+		i, cutting->stretch_count, cutting->stretches[i].end <= tick);
+
+	if (at != cutting->at)
+		cutting->is_sampled = false;
+	cutting->at = at;
+}
+
+/* The pieces of a run in the stretches. */
+static int add_pieces(struct instance_cut *cutting, struct fgt_run run)
 {
 	uint32_t tick = run.first_tick, end = tick + run.tick_count;
+	struct fgt_ring_slice *view = cutting->view;
 	const uint32_t stack = run.stack;
 	bool is_last_known = fgt_slice_leaf_marker(view, stack) ==
 			     FGT_MARKER_NOT_SAMPLED;
-
-	while (tick < end) {
-		int r;
-
-		while (tick < end && !marks[tick]) {
-			*is_sampled = false;
-			tick++;
-		}
-		run.first_tick = tick;
-		while (tick < end && marks[tick])
-			tick++;
-		run.tick_count = tick - run.first_tick;
-		if (!run.tick_count)
-			break;
-		*is_sampled |= !is_last_known;
-		run.stack = *is_sampled ? stack : FGT_NODE_NONE;
-		r = FGT_ARRAY_GROW(view->runs, view->run_count, *capacity);
-		if (r < 0)
-			return r;
-		view->runs[view->run_count++] = run;
-	}
-	return 0;
-}
-
-static int choose_runs(const struct fgt_ring_slice *slice,
-		       const struct fgt_instances *instances, uint32_t first,
-		       uint32_t end, struct fgt_ring_slice *view)
-{
-	uint32_t capacity = 0, thread = UINT32_MAX, marked = 0;
-	bool *marks, is_sampled = false;
 	int r = 0;
 
-	view->runs = NULL;
-	view->run_count = 0;
-	if (!FGT_ARRAY_NEW(marks, slice->tick_count))
-		return -ENOMEM;
-	for (uint32_t i = 0; i < slice->run_count && r == 0; i++) {
-		const struct fgt_run *run = &slice->runs[i];
+	while (tick < end && r == 0) {
+		struct stretch piece;
 
-		if (run->thread != thread) {
-			marked = mark_ticks(slice, instances, first, end,
-					    slice->threads[run->thread].tid,
-					    marks);
-			is_sampled = false;
-		}
-		thread = run->thread;
-		if (marked)
-			r = add_pieces(view, &capacity, *run, marks,
-				       &is_sampled);
+		move_to(cutting, tick);
+		if (cutting->at == cutting->stretch_count)
+			break;
+		piece = cutting->stretches[cutting->at];
+		run.first_tick = piece.first > tick ? piece.first : tick;
+		tick = piece.end < end ? piece.end : end;
+		if (run.first_tick >= tick)
+			break;
+		run.tick_count = tick - run.first_tick;
+		cutting->is_sampled |= !is_last_known;
+		run.stack = cutting->is_sampled ? stack : FGT_NODE_NONE;
+		r = FGT_ARRAY_GROW(view->runs, view->run_count,
+				   cutting->capacity);
+		if (r == 0)
+			view->runs[view->run_count++] = run;
 	}
-	free(marks);
+	return r;
+}
+
+static int choose_runs(struct instance_cut *cutting)
+{
+	const struct fgt_ring_slice *slice = cutting->slice;
+	const struct fgt_slice_thread *thread, *last = NULL;
+	int r = 0;
+
+	for (uint32_t i = 0; i < slice->run_count && r == 0; i++) {
+		thread = &slice->threads[slice->runs[i].thread];
+		if (thread != last) {
+			if (!last || last->tid != thread->tid)
+				find_stretches(cutting, thread->tid);
+			cutting->is_sampled = false;
+		}
+		last = thread;
+		r = add_pieces(cutting, slice->runs[i]);
+	}
 	return r;
 }
 
@@ -273,12 +303,28 @@ int fgt_instances_cut(const struct fgt_ring_slice *slice,
 		      uint32_t end, struct fgt_ring_slice **ret_part)
 {
 	struct fgt_ring_slice view = *slice;
-	int r = choose_runs(slice, instances, first, end, &view);
+	struct instance_cut cutting = { .slice = slice,
+					.count = end - first,
+					.view = &view };
+	int r = 0;
 
+	view.runs = NULL;
+	view.run_count = 0;
+	if (!FGT_ARRAY_NEW(cutting.items, cutting.count) ||
+	    !FGT_ARRAY_NEW(cutting.stretches, cutting.count)) {
+		r = -ENOMEM;
+	} else {
+		memcpy(cutting.items, &instances->items[first],
+		       cutting.count * sizeof(*cutting.items));
+		FGT_ARRAY_SORT(cutting.items, cutting.count, by_thread);
+		r = choose_runs(&cutting);
+	}
 	/* They may belong to a run that was left out. */
 	view.edge_count = view.wake_count = 0;
 	if (r == 0)
 		r = fgt_slice_narrow_runs(&view, ret_part);
 	free(view.runs);
+	free(cutting.items);
+	free(cutting.stretches);
 	return r;
 }

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which frame of a stack is the program's. Pure.
+ * Which functions of a stack are the program's. Pure.
  */
 #include "upload/why/place.h"
 
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "ringbuf/base/array.h"
 
 /* Beginnings of base names; a version follows. */
 static const char *const libraries[] = {
@@ -66,72 +70,110 @@ bool fgt_place_is_runtime(const char *function)
 			       sizeof(namespaces) / sizeof(*namespaces));
 }
 
-/* The innermost function of the frame that is the program's; 0: none is. */
-static uint32_t own_function(const struct fgt_ring_slice *slice,
-			     const struct fgt_slice_frame *frame)
+/* ---- All stacks of a slice ----------------------------------------------- */
+
+/* Each text is looked at once, however many frames have it. */
+struct texts {
+	const struct fgt_ring_slice *slice;
+	bool *libraries; /* by image */
+	enum {
+		UNKNOWN,
+		OWN,
+		RUNTIME
+	} * functions; /* by string id */
+};
+
+static int texts_init(struct texts *texts, const struct fgt_ring_slice *slice)
 {
-	uint32_t image = frame->frame.image;
-
-	if (image && fgt_place_is_library(fgt_slice_string(
-			     slice, slice->images[image - 1].path)))
-		return 0;
-	for (uint32_t i = 0; i < frame->symbol_count; i++) {
-		uint32_t name =
-			slice->symbols[frame->symbol_first + i].function;
-
-		if (!fgt_place_is_runtime(fgt_slice_string(slice, name)))
-			return name;
-	}
+	*texts = (struct texts){ .slice = slice };
+	if (!FGT_ARRAY_NEW(texts->libraries, slice->image_count) ||
+	    !FGT_ARRAY_NEW(texts->functions, slice->strings.count))
+		return -ENOMEM;
+	for (uint32_t i = 0; i < slice->image_count; i++)
+		texts->libraries[i] = fgt_place_is_library(
+			fgt_slice_string(slice, slice->images[i].path));
 	return 0;
 }
 
-/* The function itself, not one that was inlined into it. */
-static uint32_t outer_function(const struct fgt_ring_slice *slice,
-			       const struct fgt_slice_frame *frame)
+static void texts_done(struct texts *texts)
 {
-	return slice->symbols[frame->symbol_first + frame->symbol_count - 1]
-		.function;
+	free(texts->libraries);
+	free(texts->functions);
 }
 
-struct fgt_place fgt_place_of(const struct fgt_ring_slice *slice, uint32_t node)
+static bool is_own(struct texts *texts, uint32_t function)
 {
-	uint32_t call = 0, leaf = 0;
-
-	for (; node != FGT_NODE_NONE; node = slice->nodes[node].parent) {
-		const struct fgt_slice_frame *frame =
-			&slice->frames[slice->nodes[node].frame];
-		uint32_t own;
-
-		if ((frame->frame.flags & FGT_FRAME_MARKER) ||
-		    !frame->symbol_count)
-			continue;
-		own = own_function(slice, frame);
-		if (own)
-			return (struct fgt_place){ own, call, true };
-		call = outer_function(slice, frame);
-		if (!leaf)
-			leaf = call;
-	}
-	return (struct fgt_place){ leaf, 0, false };
+	if (texts->functions[function] == UNKNOWN)
+		texts->functions[function] =
+			fgt_place_is_runtime(
+				fgt_slice_string(texts->slice, function))
+				? RUNTIME
+				: OWN;
+	return texts->functions[function] == OWN;
 }
 
-void fgt_place_callers(const struct fgt_ring_slice *slice, uint32_t node,
-		       uint32_t ret_callers[FGT_PLACE_CALLERS])
+/* A function of the program, called by what the place has so far. */
+static void push(struct fgt_place *place, uint32_t function)
 {
-	uint32_t last = fgt_place_of(slice, node).function, count = 0;
+	uint32_t *callers = place->callers;
 
-	memset(ret_callers, 0, FGT_PLACE_CALLERS * sizeof(*ret_callers));
-	for (; node != FGT_NODE_NONE && count < FGT_PLACE_CALLERS;
-	     node = slice->nodes[node].parent) {
-		const struct fgt_slice_frame *frame =
-			&slice->frames[slice->nodes[node].frame];
-		uint32_t own = frame->frame.flags & FGT_FRAME_MARKER
-				       ? 0
-				       : own_function(slice, frame);
+	place->call = 0;
+	if (place->is_own && place->function == function)
+		return;
+	memmove(callers + 1, callers,
+		(FGT_PLACE_CALLERS - 1) * sizeof(*callers));
+	callers[0] = place->is_own ? place->function : 0;
+	place->function = function;
+	place->is_own = true;
+}
 
-		if (!own || own == last)
-			continue;
-		last = own;
-		ret_callers[count++] = own;
+/* Adds a frame to the place of its callers. */
+static void add_frame(struct texts *texts, const struct fgt_slice_frame *frame,
+		      struct fgt_place *place)
+{
+	const struct fgt_symbol *symbols =
+		&texts->slice->symbols[frame->symbol_first];
+	uint32_t image = frame->frame.image, count = frame->symbol_count;
+	bool is_pushed = false;
+
+	if ((frame->frame.flags & FGT_FRAME_MARKER) || !count)
+		return;
+	/* The function itself comes last, before it what is inlined. */
+	for (uint32_t i = count; i-- > 0;)
+		if (!(image && texts->libraries[image - 1]) &&
+		    is_own(texts, symbols[i].function)) {
+			push(place, symbols[i].function);
+			is_pushed = true;
+		}
+	if (!is_pushed && !place->is_own)
+		place->function = symbols[count - 1].function;
+	else if (!is_pushed && !place->call)
+		place->call = symbols[count - 1].function;
+}
+
+int fgt_places_new(const struct fgt_ring_slice *slice,
+		   struct fgt_place **ret_places)
+{
+	struct fgt_place *places = NULL;
+	struct texts texts;
+	int r = texts_init(&texts, slice);
+
+	if (r == 0 && !FGT_ARRAY_NEW(places, slice->node_count))
+		r = -ENOMEM;
+	/* Parents come before their children. */
+	for (uint32_t i = 0; i < slice->node_count && r == 0; i++) {
+		const struct fgt_slice_node *node = &slice->nodes[i];
+
+		places[i] = fgt_place_of(places, node->parent);
+		add_frame(&texts, &slice->frames[node->frame], &places[i]);
 	}
+	texts_done(&texts);
+	if (r == 0)
+		*ret_places = places;
+	return r;
+}
+
+struct fgt_place fgt_place_of(const struct fgt_place *places, uint32_t node)
+{
+	return node == FGT_NODE_NONE ? (struct fgt_place){ 0 } : places[node];
 }

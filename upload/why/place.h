@@ -13,28 +13,31 @@
 
 #include "ringbuf/slice/slice.h"
 
+#define FGT_PLACE_CALLERS 2u
+
 /* String ids of the slice, 0: there is none. */
 struct fgt_place {
 	/* The innermost function of the program; without one, the innermost
 	 * function of the stack. */
 	uint32_t function;
 	uint32_t call; /* the library's function that it called */
+	/* Functions of the program that called it, the innermost first; one
+	 * that calls itself counts once. */
+	uint32_t callers[FGT_PLACE_CALLERS];
 	bool is_own; /* function is the program's */
 };
 
 /*
- * Libraries of the system are libc, the loader, and the run-time libraries of
- * compilers; functions of the namespaces std, core and alloc (C++, Rust) and
- * runtime (Go) count as theirs, wherever they are linked to. Needs symbols.
+ * The places of all nodes, of malloc(). Libraries of the system are libc, the
+ * loader, and the run-time libraries of compilers; functions of the namespaces
+ * std, core and alloc (C++, Rust) and runtime (Go) count as theirs, wherever
+ * they are linked to. Needs symbols. -ENOMEM.
  */
-struct fgt_place fgt_place_of(const struct fgt_ring_slice *slice,
-			      uint32_t node);
+int fgt_places_new(const struct fgt_ring_slice *slice,
+		   struct fgt_place **ret_places);
 
-/* Functions of the program that called the place's, the innermost first; one
- * that calls itself counts once. The rest of ret_callers is 0. */
-#define FGT_PLACE_CALLERS 2u
-void fgt_place_callers(const struct fgt_ring_slice *slice, uint32_t node,
-		       uint32_t ret_callers[FGT_PLACE_CALLERS]);
+/* node: may be FGT_NODE_NONE. */
+struct fgt_place fgt_place_of(const struct fgt_place *places, uint32_t node);
 
 /* Whether a path names such a library. */
 bool fgt_place_is_library(const char *path);

@@ -69,15 +69,14 @@ static uint64_t skip_gap_after(const struct fgt_ring_slice *slice,
  * first. */
 static void add_others(struct fgt_windows *windows,
 		       const struct fgt_ring_slice *slice, uint64_t from_ns,
-		       uint64_t end_ns)
+		       uint64_t end_ns, uint32_t most)
 {
 	uint64_t first_ns = slice->tick_ns[0];
 	uint64_t last_ns = fgt_slice_end_ns(slice);
 	uint64_t length_ns = end_ns - from_ns, before = from_ns, after = end_ns;
 	bool has_before = true, has_after = true;
 
-	while ((has_before || has_after) &&
-	       windows->count < FGT_WINDOWS_MAX - 1) {
+	while ((has_before || has_after) && windows->count + 1 < most) {
 		if (before >= first_ns + length_ns)
 			before = skip_gap_before(slice, before, length_ns);
 		if (after + length_ns <= last_ns)
@@ -97,8 +96,37 @@ static void add_others(struct fgt_windows *windows,
 	}
 }
 
+static void add_up_ticks(struct fgt_windows *windows, uint32_t tick_count)
+{
+	for (uint32_t i = tick_count; i-- > 0;) {
+		bool goes_on = i + 1 < tick_count &&
+			       windows->of_tick[i] == windows->of_tick[i + 1];
+
+		windows->rest[i] = goes_on ? windows->rest[i + 1] + 1 : 1;
+		windows->rest_ms[i] = windows->tick_ms[i] +
+				      (goes_on ? windows->rest_ms[i + 1] : 0);
+	}
+}
+
+struct fgt_window_part fgt_windows_part(const struct fgt_windows *windows,
+					uint32_t tick, uint32_t end)
+{
+	struct fgt_window_part part = {
+		.window = windows->of_tick[tick],
+		.end = tick + windows->rest[tick],
+		.ms = windows->rest_ms[tick],
+	};
+
+	if (part.end > end) {
+		part.end = end;
+		part.ms -= windows->rest_ms[end];
+	}
+	return part;
+}
+
 int fgt_windows_new(const struct fgt_ring_slice *slice, uint64_t from_ns,
-		    uint64_t to_ns, struct fgt_windows **ret_windows)
+		    uint64_t to_ns, uint32_t most,
+		    struct fgt_windows **ret_windows)
 {
 	FGT_AUTO(fgt_windows_free) struct fgt_windows *windows = NULL;
 	uint32_t first, end;
@@ -113,7 +141,9 @@ int fgt_windows_new(const struct fgt_ring_slice *slice, uint64_t from_ns,
 	windows = calloc(1, sizeof(*windows));
 	if (!windows || !FGT_ARRAY_NEW(windows->windows, FGT_WINDOWS_MAX) ||
 	    !FGT_ARRAY_NEW(windows->of_tick, slice->tick_count) ||
-	    !FGT_ARRAY_NEW(windows->tick_ms, slice->tick_count))
+	    !FGT_ARRAY_NEW(windows->tick_ms, slice->tick_count) ||
+	    !FGT_ARRAY_NEW(windows->rest, slice->tick_count) ||
+	    !FGT_ARRAY_NEW(windows->rest_ms, slice->tick_count))
 		return -ENOMEM;
 	for (uint32_t i = 0; i < slice->tick_count; i++)
 		windows->of_tick[i] = FGT_WINDOW_NONE;
@@ -123,7 +153,8 @@ int fgt_windows_new(const struct fgt_ring_slice *slice, uint64_t from_ns,
 	windows->length_ms = (double)(end_ns - from_ns) / NS_PER_MS;
 	if (!add(windows, slice, from_ns, end_ns, 0))
 		return -ENODATA;
-	add_others(windows, slice, from_ns, end_ns);
+	add_others(windows, slice, from_ns, end_ns, most);
+	add_up_ticks(windows, slice->tick_count);
 	*ret_windows = FGT_TAKE(windows);
 	return 0;
 }
@@ -135,6 +166,8 @@ void fgt_windows_free(struct fgt_windows *windows)
 	free(windows->windows);
 	free(windows->of_tick);
 	free(windows->tick_ms);
+	free(windows->rest);
+	free(windows->rest_ms);
 	free(windows);
 }
 
@@ -145,15 +178,22 @@ static int ascending(const void *left, const void *right)
 	return a < b ? -1 : a > b;
 }
 
+/* None is negative. */
 struct fgt_rank fgt_rank_of(double *values, uint32_t count)
 {
 	struct fgt_rank rank = { .place = 1 };
-	uint32_t others = count - 1;
+	uint32_t others = count - 1, zeros = 0;
 	double *sorted = values + 1;
 
 	if (!others)
 		return rank;
-	FGT_ARRAY_SORT(sorted, others, ascending);
+	/* Most are 0 as a rule, and are not sorted. */
+	for (uint32_t i = 0; i < others; i++)
+		if (sorted[i] == 0) {
+			sorted[i] = sorted[zeros];
+			sorted[zeros++] = 0;
+		}
+	FGT_ARRAY_SORT(sorted + zeros, others - zeros, ascending);
 	rank.usual_ms = (sorted[(others - 1) / 2] + sorted[others / 2]) / 2;
 	rank.most_ms = sorted[others - 1];
 	rank.high_ms = sorted[others - 1 - others / FGT_RANK_PER_HIGH];

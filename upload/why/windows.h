@@ -32,17 +32,34 @@ struct fgt_windows {
 	 * thread that was there all the time has length_ms, whatever was
 	 * missed. */
 	double *tick_ms;
+	/* [tick_count]: how many ticks of that window follow without a gap, this
+	 * one included, and what they stand for. */
+	uint32_t *rest;
+	double *rest_ms;
 };
 
 /*
- * [from_ns, to_ns], CLOCK_MONOTONIC, is clamped to the slice. Windows of which
+ * [from_ns, to_ns], CLOCK_MONOTONIC, is clamped to the slice. most: windows, at
+ * least 1, at most FGT_WINDOWS_MAX. Windows of which
  * less than half was recorded are left out. -EINVAL if from > to; -ENODATA with
  * fewer than two ticks in the range, -ENOMEM.
  */
 int fgt_windows_new(const struct fgt_ring_slice *slice, uint64_t from_ns,
-		    uint64_t to_ns, struct fgt_windows **ret_windows);
+		    uint64_t to_ns, uint32_t most,
+		    struct fgt_windows **ret_windows);
 void fgt_windows_free(struct fgt_windows *windows);
 FGT_DEFINE_AUTO(struct fgt_windows *, fgt_windows_free);
+
+/* Ticks from the given one on that are of one window, or of none. */
+struct fgt_window_part {
+	uint32_t window; /* FGT_WINDOW_NONE */
+	uint32_t end;
+	double ms;
+};
+
+/* At most up to end. */
+struct fgt_window_part fgt_windows_part(const struct fgt_windows *windows,
+					uint32_t tick, uint32_t end);
 
 #define FGT_RANK_PER_HIGH 20u
 

@@ -230,18 +230,15 @@ void fgt_words_add_doing(struct fgt_words *words,
 	if (strcmp(wait.text, call) != 0)
 		fgt_words_add(words, ": %s", wait.text);
 	if (doing->shows_callers)
-		fgt_words_add_callers(words, slice, doing->stack,
+		fgt_words_add_callers(words, slice, &doing->place,
 				      FGT_WORDS_CALLED_BY);
 }
 
 void fgt_words_add_callers(struct fgt_words *words,
-			   const struct fgt_ring_slice *slice, uint32_t stack,
-			   const char *before)
+			   const struct fgt_ring_slice *slice,
+			   const struct fgt_place *place, const char *before)
 {
-	uint32_t callers[FGT_PLACE_CALLERS];
-
-	fgt_place_callers(slice, stack, callers);
-	for (uint32_t i = 0; i < FGT_PLACE_CALLERS && callers[i]; i++)
+	for (uint32_t i = 0; i < FGT_PLACE_CALLERS && place->callers[i]; i++)
 		fgt_words_add(words, "%s%s", i ? ", " : before,
-			      fgt_slice_string(slice, callers[i]));
+			      fgt_slice_string(slice, place->callers[i]));
 }

@@ -42,12 +42,11 @@ void fgt_words_add_doing(struct fgt_words *words,
 			 const struct fgt_ring_slice *slice,
 			 const struct fgt_doing *doing);
 
-/* before and "handle, serve": the next functions of the program around the one
- * of its place; nothing if there are none. */
+/* before and "handle, serve": the callers; nothing if there are none. */
 #define FGT_WORDS_CALLED_BY ", called by "
 void fgt_words_add_callers(struct fgt_words *words,
-			   const struct fgt_ring_slice *slice, uint32_t stack,
-			   const char *before);
+			   const struct fgt_ring_slice *slice,
+			   const struct fgt_place *place, const char *before);
 
 /* "flusher (tid 12)", "flusher (tid 12 of pid 10)" in a slice of several
  * processes, unless it is the first one of its process; the bare number where it

@@ -288,6 +288,7 @@ int fgt_explanation_print_json(const struct fgt_explanation *explanation,
 		fgt_json_put_int(&json, "outside_pid",
 				 explanation->outside_pid);
 	fgt_json_put_bool(&json, "waits", explanation->has_waits);
+	fgt_json_put_bool(&json, "all_holders", explanation->has_all_holders);
 	put_ms(&answer, "unknown_ms", explanation->unknown_ms);
 	fgt_json_end_object(&json);
 	fgt_json_end_object(&json);

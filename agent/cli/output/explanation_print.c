@@ -289,6 +289,8 @@ static void print_cause(const struct printer *printer, uint32_t number,
 			const struct fgt_explained_cause *cause)
 {
 	const struct fgt_explanation *of = printer->of;
+	const struct fgt_place place = fgt_place_of(
+		of->doings->places, of->slice->runs[cause->run].stack);
 	struct fgt_words words = { .len = 0 };
 
 	fgt_words_add(&words, "%s%u. ", printer->is_markdown ? "" : "  ",
@@ -297,8 +299,7 @@ static void print_cause(const struct printer *printer, uint32_t number,
 	fgt_words_add(&words, ": ");
 	add_doing(&words, of, cause->run);
 	if (!of->doings->doings[cause->doing].shows_callers)
-		fgt_words_add_callers(&words, of->slice,
-				      of->slice->runs[cause->run].stack,
+		fgt_words_add_callers(&words, of->slice, &place,
 				      FGT_WORDS_CALLED_BY);
 	if (cause->is_cycle)
 		fgt_words_add(&words, " (deadlock: holders wait for each "
@@ -370,6 +371,10 @@ static void print_unknown(const struct printer *printer)
 			      words.len ? "; " : "", of->outside_pid);
 	if (!of->has_waits)
 		fgt_words_add(&words, "%sreasons of waits",
+			      words.len ? "; " : "");
+	if (!of->has_all_holders)
+		fgt_words_add(&words,
+			      "%sall holders of locks: take a shorter slice",
 			      words.len ? "; " : "");
 	if (of->unknown_ms > of->windows->length_ms / 20) {
 		fgt_words_add(&words, "%s", words.len ? "; " : "");

@@ -409,7 +409,8 @@ static void gap_of_a_century_is_skipped(void **state)
 
 	(void)state;
 	assert_int_equal(fgt_windows_new(slice, tick_ns(FIRST),
-					 tick_ns(FIRST + COUNT - 1), &windows),
+					 tick_ns(FIRST + COUNT - 1),
+					 FGT_WINDOWS_MAX, &windows),
 			 0);
 	without_gap = windows->count;
 	fgt_windows_free(windows);
@@ -421,7 +422,7 @@ static void gap_of_a_century_is_skipped(void **state)
 	alarm(10);
 	assert_int_equal(fgt_windows_new(slice, slice->tick_ns[FIRST],
 					 slice->tick_ns[FIRST + COUNT - 1],
-					 &windows),
+					 FGT_WINDOWS_MAX, &windows),
 			 0);
 	alarm(0);
 	assert_in_range(windows->count, without_gap - 2, without_gap);

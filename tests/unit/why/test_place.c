@@ -2,6 +2,7 @@
 /* Which function of a stack is the program's; names of groups of threads. */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -14,9 +15,12 @@ static void assert_place(const char *stack, const char *function,
 			 const char *call)
 {
 	struct fgt_ring_slice *slice = fixture_new(2);
-	struct fgt_place place =
-		fgt_place_of(slice, fixture_stack(slice, stack));
+	uint32_t node = fixture_stack(slice, stack);
+	struct fgt_place *places, place;
 
+	assert_int_equal(fgt_places_new(slice, &places), 0);
+	place = fgt_place_of(places, node);
+	free(places);
 	assert_string_equal(fgt_slice_string(slice, place.function), function);
 	assert_string_equal(fgt_slice_string(slice, place.call), call);
 	fgt_ring_slice_free(slice);
@@ -49,6 +53,29 @@ static void run_time_of_languages_is_not_the_program(void **state)
 		     "take(std::string)", "core::ptr::drop");
 	assert_place("main.serve;runtime.gopark", "main.serve",
 		     "runtime.gopark");
+}
+
+/* A call that was inlined is a call. */
+static void inlined_callers_are_callers(void **state)
+{
+	struct fgt_ring_slice *slice = fixture_new(2);
+	const struct fgt_symbol_text texts[] = { { .function = "parse" },
+						 { .function = "serve" } };
+	uint32_t main_node = fixture_stack(slice, "main");
+	uint32_t frame = fixture_marker(slice, 0), node;
+	struct fgt_place *places, place;
+
+	(void)state;
+	slice->frames[frame].frame.flags = 0;
+	assert_int_equal(fgt_slice_add_symbols(slice, frame, texts, 2), 0);
+	node = fixture_node(slice, main_node, frame);
+	assert_int_equal(fgt_places_new(slice, &places), 0);
+	place = fgt_place_of(places, node);
+	free(places);
+	assert_string_equal(fgt_slice_string(slice, place.function), "parse");
+	assert_string_equal(fgt_slice_string(slice, place.callers[0]), "serve");
+	assert_string_equal(fgt_slice_string(slice, place.callers[1]), "main");
+	fgt_ring_slice_free(slice);
 }
 
 static void stack_without_program_has_its_leaf(void **state)
@@ -85,6 +112,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(innermost_function_of_program_is_found),
 		cmocka_unit_test(run_time_of_languages_is_not_the_program),
+		cmocka_unit_test(inlined_callers_are_callers),
 		cmocka_unit_test(stack_without_program_has_its_leaf),
 		cmocka_unit_test(paths_of_libraries_are_known),
 		cmocka_unit_test(numbers_in_names_become_stars),
