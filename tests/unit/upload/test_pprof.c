@@ -12,6 +12,7 @@
 
 #include "ringbuf/slice/pace.h"
 #include "tests/unit/upload/proto_text.h"
+#include "upload/format/parts/reasons.h"
 
 #define PERIOD_99_HZ 10101010
 
@@ -334,6 +335,38 @@ static void blocked_samples_are_labelled_by_lock_and_holder(void **state)
 	fgt_ring_slice_free(slice);
 }
 
+/* More locks than states can be named after: those without a name share one. */
+static void no_sample_has_the_lock_of_another_one(void **state)
+{
+	const uint32_t count = FGT_REASONS_MAX + 10;
+	struct fgt_ring_slice *slice = fixture_new(count);
+	uint32_t stack = fixture_stack(slice, "main;work");
+	const struct fgt_format_options options = { .state_frames = 0 };
+	struct fixture_buffer buffer;
+	char lock[16];
+
+	(void)state;
+	fixture_thread(slice, 10, "maint");
+	fixture_thread(slice, 20, "other");
+	fixture_thread(slice, 30, "worker");
+	for (uint32_t i = 0; i < count; i++) {
+		struct fgt_slice_wait *wait;
+
+		fixture_run(slice, 2, i, 1, stack, FIXTURE_FUTEX);
+		wait = fixture_wait(slice, FGT_WAIT_MUTEX, i % 2 ? 10 : 20, "");
+		snprintf(lock, sizeof(lock), "lock%u", i);
+		assert_int_equal(fgt_strings_intern(&slice->strings, lock,
+						    strlen(lock),
+						    &wait->object),
+				 0);
+	}
+	buffer = pprof_text_with(slice, &options);
+	assert_int_equal(fixture_count(buffer.bytes, "\"lock0\""), 1);
+	assert_int_equal(fixture_count(buffer.bytes, lock), 0);
+	fixture_buffer_done(&buffer);
+	fgt_ring_slice_free(slice);
+}
+
 static void slice_without_runs_has_no_samples(void **state)
 {
 	struct fgt_ring_slice *slice = fixture_new(3);
@@ -362,6 +395,7 @@ int main(void)
 		cmocka_unit_test(threads_that_look_alike_share_samples),
 		cmocka_unit_test(
 			blocked_samples_are_labelled_by_lock_and_holder),
+		cmocka_unit_test(no_sample_has_the_lock_of_another_one),
 		cmocka_unit_test(slice_without_runs_has_no_samples),
 	};
 

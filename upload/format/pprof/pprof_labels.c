@@ -64,64 +64,76 @@ static void put_process(struct fgt_pprof *pprof)
 		put_label(pprof, "pid", NULL, (uint64_t)of.pid);
 }
 
-/* Runs of a state that shows its reason have that reason. */
-void fgt_pprof_find_waits(struct fgt_pprof *pprof)
+static struct fgt_pprof_wait read_wait(const struct fgt_ring_slice *slice,
+				       const struct fgt_slice_wait *wait)
 {
-	const struct fgt_ring_slice *slice = pprof->slice;
-	bool is_mixed[FGT_STATE_MAX + 1] = { false };
+	uint32_t owner = fgt_slice_find_thread(slice, wait->owner_tid);
+	struct fgt_pprof_wait read = { .is_known = true, .kind = wait->kind };
 
-	for (uint32_t i = 0; i < slice->run_count; i++) {
-		const struct fgt_run *run = &slice->runs[i];
-		uint32_t *wait = &pprof->waits[run->state];
-
-		if (!run->wait)
-			continue;
-		is_mixed[run->state] |=
-			*wait && slice->waits[*wait - 1].kind !=
-					 slice->waits[run->wait - 1].kind;
-		*wait = run->wait;
-	}
-	for (uint32_t state = 0; state <= FGT_STATE_MAX; state++)
-		if (is_mixed[state])
-			pprof->waits[state] = 0;
-}
-
-/* What the thread waits for, as far as the name of its state has it. */
-static void put_wait(struct fgt_pprof *pprof, uint32_t state)
-{
-	const struct fgt_ring_slice *slice = pprof->slice;
-	const struct fgt_slice_wait *wait;
-	const char *object, *text;
-	uint32_t owner;
-
-	if (!pprof->waits[state])
-		return;
-	wait = &slice->waits[pprof->waits[state] - 1];
-	object = fgt_slice_string(slice, wait->object);
-	text = fgt_slice_string(slice, wait->text);
-	put_label(pprof, "wait", fgt_wait_kind_name(wait->kind), 0);
-	owner = fgt_slice_find_thread(slice, wait->owner_tid);
 	switch ((enum fgt_wait_kind)wait->kind) {
 	case FGT_WAIT_MUTEX:
 	case FGT_WAIT_RWLOCK:
 	case FGT_WAIT_PI_LOCK:
-		if (*object)
-			put_label(pprof, "lock", object, 0);
+		read.object = wait->object;
 		if (owner < slice->thread_count)
-			put_label(pprof, "held_by",
-				  fgt_slice_string(slice,
-						   slice->threads[owner].name),
-				  0);
+			read.holder = slice->threads[owner].name;
 		break;
 	case FGT_WAIT_DESCRIPTOR:
+		read.object = wait->object;
 		/* A number is not that of all samples. */
-		if (*object || *text == '/')
-			put_label(pprof, "descriptor", *object ? object : text,
-				  0);
+		if (!wait->object &&
+		    *fgt_slice_string(slice, wait->text) == '/')
+			read.object = wait->text;
 		break;
 	default:
 		break;
 	}
+	return read;
+}
+
+/* Runs of a state that shows its reason have that reason; others may have
+ * several. */
+void fgt_pprof_find_waits(struct fgt_pprof *pprof)
+{
+	const struct fgt_ring_slice *slice = pprof->slice;
+
+	for (uint32_t i = 0; i < slice->run_count; i++) {
+		const struct fgt_run *run = &slice->runs[i];
+		struct fgt_pprof_wait *known = &pprof->waits[run->state];
+		struct fgt_pprof_wait read;
+
+		if (!run->wait)
+			continue;
+		read = read_wait(slice, &slice->waits[run->wait - 1]);
+		if (!known->is_known)
+			*known = read;
+		if (known->kind != read.kind)
+			known->kind = 0;
+		if (known->object != read.object)
+			known->object = 0;
+		if (known->holder != read.holder)
+			known->holder = 0;
+	}
+}
+
+static void put_text(struct fgt_pprof *pprof, const char *key, uint32_t text)
+{
+	if (text)
+		put_label(pprof, key, fgt_slice_string(pprof->slice, text), 0);
+}
+
+/* What the thread waits for, as far as all samples of its state have it. */
+static void put_wait(struct fgt_pprof *pprof, uint32_t state)
+{
+	const struct fgt_pprof_wait *wait = &pprof->waits[state];
+
+	if (!wait->kind)
+		return;
+	put_label(pprof, "wait", fgt_wait_kind_name(wait->kind), 0);
+	put_text(pprof,
+		 wait->kind == FGT_WAIT_DESCRIPTOR ? "descriptor" : "lock",
+		 wait->object);
+	put_text(pprof, "held_by", wait->holder);
 }
 
 void fgt_pprof_put_labels(struct fgt_pprof *pprof, struct fgt_level state,

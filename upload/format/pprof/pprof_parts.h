@@ -54,6 +54,14 @@ enum {
 	MAPPING_HAS_INLINE_FRAMES,
 };
 
+/* What all waits of a state have in common. */
+struct fgt_pprof_wait {
+	bool is_known; /* there is one */
+	uint32_t kind; /* enum fgt_wait_kind; 0: several */
+	/* String ids; 0: none, or several. A lock or a descriptor, a thread. */
+	uint32_t object, holder;
+};
+
 struct fgt_pprof {
 	const struct fgt_ring_slice *slice;
 	enum fgt_state_frames state_frames;
@@ -64,9 +72,7 @@ struct fgt_pprof {
 	struct fgt_strings strings;
 	int error; /* of adding to them: -ENOMEM; sticks */
 	struct fgt_thread_samples samples;
-	/* By state: a wait of its runs, index into waits + 1; 0: there is none,
-	 * or they are of several kinds. */
-	uint32_t waits[FGT_STATE_MAX + 1];
+	struct fgt_pprof_wait waits[FGT_STATE_MAX + 1]; /* by state */
 };
 
 /* Adds a text to the string table. */
