@@ -3,6 +3,8 @@
  * Chrome traces of slices that know when blocks really began and ended: event
  * by event, and what becomes of edges that cannot be.
  */
+#include "ringbuf/slice/merge.h"
+#include "ringbuf/slice/pace.h"
 #include "tests/unit/upload/chrome_kit.h"
 
 /* Blocked at ticks 0 and 1, at work at 2, blocked at 3 in another call. */
@@ -430,6 +432,38 @@ static void no_edge_breaks_time_or_nesting(void **state)
 	}
 }
 
+/* It was sampled at 0, 40 and 80 ms, another process each 10 ms. */
+static void edges_of_slower_process_are_drawn(void **state)
+{
+	struct fgt_ring_slice *fast = fixture_new(9), *slow = sleeper(), *both;
+	const struct fgt_ring_slice *slices[] = { fast, slow };
+	struct fixture_buffer buffer;
+	char events[4096];
+
+	(void)state;
+	fixture_run(fast, fixture_thread(fast, 1, "fast"), 0, 9,
+		    fixture_stack(fast, "main"), FGT_STATE_RUNNING);
+	slow->tick_count = 3;
+	slow->run_count = 2;
+	for (uint32_t i = 0; i < 3; i++)
+		slow->tick_ns[i] = fast->tick_ns[4 * i];
+	assert_int_equal(fgt_pace_add(slow, 0, 4), 0);
+	slow->state_count--; /* of the run that was left out */
+	fixture_edge(slow, 0, 2, 35000, 30000);
+	fixture_edge(slow, 0, 2, 5000, 0);
+	assert_true(fgt_slice_is_valid(slow));
+	assert_int_equal(fgt_slice_merge(slices, 2, &both), 0);
+	buffer = write_chrome(both, FGT_STATE_FRAMES_NO);
+	summarise(buffer.bytes, 0, events, sizeof(events));
+	assert_non_null(strstr(events, "45.000"));
+	assert_non_null(strstr(events, "50.000"));
+	assert_non_null(strstr(events, "B work 75.000"));
+	fixture_buffer_done(&buffer);
+	fgt_ring_slice_free(fast);
+	fgt_ring_slice_free(slow);
+	fgt_ring_slice_free(both);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -449,6 +483,7 @@ int main(void)
 		cmocka_unit_test(edges_stay_with_their_threads),
 		cmocka_unit_test(what_lies_between_ticks_alike_is_drawn),
 		cmocka_unit_test(no_edge_breaks_time_or_nesting),
+		cmocka_unit_test(edges_of_slower_process_are_drawn),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

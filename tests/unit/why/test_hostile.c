@@ -111,7 +111,7 @@ static void wait_in_many_runs_is_no_slower(void **state)
 
 static void wakers_of_many_processes_are_no_slower(void **state)
 {
-	const uint32_t count = 50000;
+	const uint32_t count = 100000;
 	FGT_AUTO(fgt_ring_slice_free)
 	struct fgt_ring_slice *slice = fixture_new(400);
 	uint32_t stack = fixture_stack(slice, "main;wait");
@@ -123,7 +123,7 @@ static void wakers_of_many_processes_are_no_slower(void **state)
 	slice->processes = calloc(count, sizeof(*slice->processes));
 	slice->process_count = count;
 	for (uint32_t i = 0; i < count; i++) {
-		slice->processes[i].pid = 10000 + (int32_t)i;
+		slice->processes[i].pid = 200000 + (int32_t)i;
 		fixture_wake(slice, 0, 100, 7, FGT_NODE_NONE);
 		slice->wakers[slice->waker_count - 1].pid = 7;
 	}
