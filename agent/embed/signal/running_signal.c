@@ -179,6 +179,12 @@ static void yield(struct signal_source *signal, uint64_t now_ns)
 		drop_all(signal);
 }
 
+static void look_for_handlers(struct signal_source *signal, uint64_t now_ns)
+{
+	signal->last_look_ns = now_ns;
+	fgt_signal_look_for_handlers(signal->number);
+}
+
 static const char *signal_limit(void *state, uint32_t threads, uint64_t now_ns)
 {
 	struct signal_source *signal = state;
@@ -192,10 +198,8 @@ static const char *signal_limit(void *state, uint32_t threads, uint64_t now_ns)
 		lose(signal, io_uring_is_used);
 	if (signal->lost)
 		return signal->lost;
-	if (now_ns - signal->last_look_ns >= LOOK_NS) {
-		signal->last_look_ns = now_ns;
-		fgt_signal_look_for_handlers(signal->number);
-	}
+	if (now_ns - signal->last_look_ns >= LOOK_NS)
+		look_for_handlers(signal, now_ns);
 	signal->threads = threads;
 	yield(signal, now_ns);
 	if (signal->has_yielded)
@@ -257,6 +261,9 @@ static int ask_program(struct signal_source *signal, uint64_t now_ns)
 	if (!signal->armed_count && signal->threads > 1)
 		signal->has_yielded =
 			fgt_cpu_timer_watch_ask(&signal->cpu_timers, now_ns);
+	/* On a busy machine the next tick may come too late for it. */
+	if (signal->last_look_ns != now_ns)
+		look_for_handlers(signal, now_ns);
 	return signal->has_yielded ? -EPERM : 0;
 }
 
