@@ -3,9 +3,9 @@
  * A program that becomes other programs.
  *
  * shifter MS [COMMAND ...]: stays for so many milliseconds, in keep_secret() if
- * its own name begins with "secret", else in stay_plain(); then it drops  what
- * its file has given it and executes the command. Without one it     ends.
- * Negative: forever. The command "crash" ends it by SIGSEGV. A name that ends
+ * its own name begins with "secret", else in stay_plain(); then it drops what
+ * its file has given it and executes the command. Without one it ends.
+ * Negative: until SIGUSR1. The command "crash" ends it by SIGSEGV. A name that ends
  * in "-ns" makes a user namespace first; one that ends in "-ask" prints a
  * prompt, as programs do that ask for a password, and stays once more.
  */
@@ -17,6 +17,13 @@
 #include <unistd.h>
 
 static const char *const prompt = "Password: ";
+
+static volatile sig_atomic_t is_signalled;
+
+static void on_signal(int number)
+{
+	is_signalled = number;
+}
 
 static long long now_ms(void)
 {
@@ -42,7 +49,7 @@ __attribute__((noinline)) void keep_secret(long long ms)
 
 	do
 		turn();
-	while (ms < 0 || now_ms() < until_ms);
+	while (ms < 0 ? !is_signalled : now_ms() < until_ms);
 }
 
 __attribute__((noinline)) void stay_plain(long long ms)
@@ -51,7 +58,7 @@ __attribute__((noinline)) void stay_plain(long long ms)
 
 	do
 		turn();
-	while (ms < 0 || now_ms() < until_ms);
+	while (ms < 0 ? !is_signalled : now_ms() < until_ms);
 }
 
 static void stay(const char *name, long long ms)
@@ -75,6 +82,7 @@ int main(int argc, char **argv)
 	long long ms = argc > 1 ? atoll(argv[1]) : 0;
 	int has_namespace;
 
+	signal(SIGUSR1, on_signal);
 	name = name ? name + 1 : argv[0];
 	has_namespace = ends_in(name, "-ns");
 	if (has_namespace && unshare(CLONE_NEWUSER) < 0)

@@ -87,13 +87,24 @@ def now():
 def stages(programs, kind):
     """State → what a program does from its beginning."""
     secret = programs.secret[kind]
-    # All begin at once: their unwind rules are there some time later.
-    first = [programs.plain, "1000"]
+    first = [programs.plain, "-1"]  # go_on() ends it
     return {"now": [*first, secret, "-1"],
             "there and back": [*first, secret, "600", programs.plain, "-1"],
             "there and back between two ticks":
                 [*first, secret, "0", programs.plain, "-1"],
             "ended": [*first, secret, "600"]}
+
+
+def wait_for_stacks(daemon, pid):
+    """Of the plain stage: on a busy machine unwind rules come late."""
+    daemon.until(lambda: PLAIN in seen(call(daemon.socket, "slice", pid=pid,
+                                            last_ns=SECOND)))
+
+
+def go_on(daemon, pid):
+    """Ends the plain stage when its stacks are there."""
+    wait_for_stacks(daemon, pid)
+    os.kill(pid, signal.SIGUSR1)
 
 
 def ask_all(daemon, pids):
@@ -123,10 +134,12 @@ def programs_show_what_their_user_may_trace(checks, bench):
     rows = [(kind, state, bench.start(command, as_nobody=True))
             for kind in KINDS
             for state, command in stages(programs, kind).items()]
-    for _, _, child in rows:
-        daemon.attach(child.pid)
-    time.sleep(2.3)
     pids = [child.pid for _, _, child in rows]
+    for pid in pids:
+        daemon.attach(pid)
+    for pid in pids:
+        go_on(daemon, pid)
+    time.sleep(1.3)
     slices, listed = ask_all(daemon, pids)
     whole = [seen(call(daemon.socket, "slice", pid=pid, last_ns=20 * SECOND))
              for pid in pids]
@@ -145,21 +158,33 @@ def programs_show_what_their_user_may_trace(checks, bench):
     daemon.end()
 
 
+def slice_asked_for_before(daemon, pid):
+    """By a user, before the program goes on; it ends after that."""
+    def ask():
+        wait_for_stacks(daemon, pid)
+        connection = Connection(daemon.socket)
+        connection.send(request("slice", pid=pid, from_ns=now() - SECOND,
+                                to_ns=now() + 3 * SECOND // 2))
+        time.sleep(0.2)
+        os.kill(pid, signal.SIGUSR1)
+        return receive_file(connection)
+    return by_user(ask)
+
+
 def slices_are_asked_for_again_when_they_are_cut(checks, bench):
     """The request comes while the program is plain, its end while it is not;
     or it is plain again by then."""
     daemon, programs = open_daemon(bench, "later"), Programs(bench)
-    for kind in KINDS:
-        for state, rest in (("now", ["-1"]),
-                            ("there and back", ["250", programs.plain, "-1"])):
-            child = bench.start(
-                [programs.plain, "300", programs.secret[kind], *rest],
-                as_nobody=True)
+    for state, rest in (("now", ["-1"]),
+                        ("there and back", ["600", programs.plain, "-1"])):
+        children = [bench.start([programs.plain, "-1", programs.secret[kind],
+                                 *rest], as_nobody=True) for kind in KINDS]
+        for child in children:
             daemon.attach(child.pid)
-            time.sleep(0.1)
-            reply = by_user(lambda: call(
-                daemon.socket, "slice", pid=child.pid, from_ns=now() - SECOND,
-                to_ns=now() + SECOND))
+        replies = together([
+            lambda pid=child.pid: slice_asked_for_before(daemon, pid)
+            for child in children])
+        for kind, child, reply in zip(KINDS, children, replies):
             functions, _ = expected(kind, state)
             checks.ok(f"slice asked for before, {kind}, {state}: "
                       f"{sorted(functions)}", seen(reply) == functions,
@@ -297,7 +322,8 @@ def deliver_by_child(daemon, command, out):
     """The child sends, on the connection that its parent registered."""
     def ask():
         pid, connection = become(command, registered(daemon, out))
-        time.sleep(1.9)
+        go_on(daemon, pid)
+        time.sleep(1.3)
         reply = connection.send(request(
             "deliver", destination=out, from_ns=now() - 10 * SECOND,
             to_ns=now())).receive()

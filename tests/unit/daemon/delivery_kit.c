@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "agent/config/config.h"
 #include "ringbuf/slice/slice_codec.h"
 #include "tests/unit/ringbuf/slice_fixture.h"
 
@@ -92,6 +93,22 @@ int delivery_tear_down(void **state)
 	}
 	closedir(directory);
 	return rmdir(delivery_world.directory);
+}
+
+void delivery_configure(const char *format, ...)
+{
+	struct fgt_config *config;
+	struct fgt_why why = { "" };
+	char text[1024];
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(text, sizeof(text), format, arguments);
+	va_end(arguments);
+	if (fgt_config_load_bytes(text, strlen(text), "t.conf", &config, &why))
+		fail_msg("%s", why.text);
+	fgt_deliveries_configure(delivery_world.deliveries, config);
+	fgt_config_free(config);
 }
 
 int delivery_memfd(const void *bytes, size_t len)

@@ -20,6 +20,9 @@ extern struct delivery_world delivery_world;
 
 int delivery_set_up(void **state);
 int delivery_tear_down(void **state);
+/* Text of a configuration. */
+void delivery_configure(const char *format, ...)
+	__attribute__((format(printf, 1, 2)));
 
 struct fgt_deliveries_counters delivery_counters(void);
 /* Until so many have ended or are tried again; fails after a minute. */

@@ -15,27 +15,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/config/config.h"
 #include "agent/daemon/delivery/delivery_job.h"
 #include "tests/unit/daemon/delivery_kit.h"
 
 #define NOBODY 65534
-
-static void configure(const char *format, ...)
-{
-	struct fgt_config *config;
-	struct fgt_why why = { "" };
-	char text[1024];
-	va_list arguments;
-
-	va_start(arguments, format);
-	vsnprintf(text, sizeof(text), format, arguments);
-	va_end(arguments);
-	if (fgt_config_load_bytes(text, strlen(text), "t.conf", &config, &why))
-		fail_msg("%s", why.text);
-	fgt_deliveries_configure(delivery_world.deliveries, config);
-	fgt_config_free(config);
-}
 
 static int route(uint32_t uid, const char *destination)
 {
@@ -73,14 +56,14 @@ static void slice_without_destination_goes_to_all_of_transactions(void **state)
 {
 	(void)state;
 	assert_int_equal(route(geteuid(), ""), -ENOENT);
-	configure("upload:{destinations=("
-		  "{name=\"a\";directory=\"%s\";format=\"chrome\"},"
-		  "{name=\"b\";directory=\"%s\";format=\"folded\"},"
-		  "{name=\"c\";directory=\"%s\";format=\"fgt\"},"
-		  "{name=\"d\";directory=\"/nonexistent\"});"
-		  "transactions=[\"a\",\"b\",\"d\"]}",
-		  delivery_world.directory, delivery_world.directory,
-		  delivery_world.directory);
+	delivery_configure("upload:{destinations=("
+			   "{name=\"a\";directory=\"%s\";format=\"chrome\"},"
+			   "{name=\"b\";directory=\"%s\";format=\"folded\"},"
+			   "{name=\"c\";directory=\"%s\";format=\"fgt\"},"
+			   "{name=\"d\";directory=\"/nonexistent\"});"
+			   "transactions=[\"a\",\"b\",\"d\"]}",
+			   delivery_world.directory, delivery_world.directory,
+			   delivery_world.directory);
 	assert_int_equal(route(geteuid(), ""), 0);
 	delivery_run_until(3);
 	assert_int_equal(delivery_counters().delivered, 2);
@@ -100,9 +83,10 @@ static void slice_without_destination_goes_to_all_of_transactions(void **state)
 static void other_users_name_only_those_of_transactions(void **state)
 {
 	(void)state;
-	configure("upload:{destinations=({name=\"a\";directory=\"%s\"},"
-		  "{name=\"b\";directory=\"%s\"});transactions=[\"a\"]}",
-		  delivery_world.directory, delivery_world.directory);
+	delivery_configure(
+		"upload:{destinations=({name=\"a\";directory=\"%s\"},"
+		"{name=\"b\";directory=\"%s\"});transactions=[\"a\"]}",
+		delivery_world.directory, delivery_world.directory);
 	assert_int_equal(route(NOBODY, "b"), -EPERM);
 	assert_int_equal(route(NOBODY, "absent"), -EPERM);
 	assert_int_equal(route(geteuid(), "absent"), -ENOENT);
@@ -135,13 +119,13 @@ static void sequence_does_not_repeat_after_a_restart(void **state)
 		 "upload:{destinations=({name=\"a\";"
 		 "directory=\"%s\"})}",
 		 delivery_world.directory);
-	configure("%s", text);
+	delivery_configure("%s", text);
 	assert_int_equal(route(geteuid(), "a"), 0);
 	delivery_run_until(1);
 	before = entry_of("a")->sequence;
-	configure("");
+	delivery_configure("%s", "");
 	forget_accepted();
-	configure("%s", text);
+	delivery_configure("%s", text);
 	assert_int_equal(entry_of("a")->sequence, 0);
 	assert_int_equal(route(geteuid(), "a"), 0);
 	assert_true(entry_of("a")->sequence > before);
@@ -154,10 +138,11 @@ static void sequence_does_not_repeat_after_a_restart(void **state)
 static void destination_without_its_secret_is_not_used(void **state)
 {
 	(void)state;
-	configure("upload:{destinations=({name=\"a\";dsn_file=\"%s/none\"},"
-		  "{name=\"b\";directory=\"%s\"});"
-		  "transactions=[\"a\",\"b\"]}",
-		  delivery_world.directory, delivery_world.directory);
+	delivery_configure(
+		"upload:{destinations=({name=\"a\";dsn_file=\"%s/none\"},"
+		"{name=\"b\";directory=\"%s\"});"
+		"transactions=[\"a\",\"b\"]}",
+		delivery_world.directory, delivery_world.directory);
 	assert_int_equal(route(geteuid(), "a"), -ENOENT);
 	assert_int_equal(route(geteuid(), ""), 0);
 	delivery_run_until(1);

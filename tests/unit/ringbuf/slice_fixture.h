@@ -37,6 +37,16 @@ void fixture_run(struct fgt_ring_slice *slice, uint32_t thread,
 		 uint32_t first_tick, uint32_t tick_count, uint32_t stack,
 		 uint32_t state);
 
+/* The first thread, "main", with its first run. */
+static inline void fixture_main(struct fgt_ring_slice *slice, uint32_t ticks,
+				const char *folded, uint32_t state)
+{
+	uint32_t thread = fixture_thread(slice, 4242, "main");
+
+	fixture_run(slice, thread, 0, ticks, fixture_stack(slice, folded),
+		    state);
+}
+
 /* Appends; by thread, then tick. */
 void fixture_edge(struct fgt_ring_slice *slice, uint32_t thread, uint32_t tick,
 		  uint32_t on_us, uint32_t off_us);

@@ -142,9 +142,7 @@ static void gap_between_two_runs_closes_the_stack(void **state)
 	(void)state;
 	slice->tick_ns[2] += 5 * FIXTURE_PERIOD_NS;
 	slice->tick_ns[3] += 5 * FIXTURE_PERIOD_NS;
-	fixture_thread(slice, 4242, "main");
-	fixture_run(slice, 0, 0, 2, fixture_stack(slice, "main;a"),
-		    FGT_STATE_RUNNING);
+	fixture_main(slice, 2, "main;a", FGT_STATE_RUNNING);
 	fixture_run(slice, 0, 2, 2, fixture_stack(slice, "main;b"),
 		    FGT_STATE_RUNNING);
 	assert_events(slice, FGT_STATE_FRAMES_NO,
@@ -161,9 +159,7 @@ static void ticks_at_a_lowered_rate_leave_no_gap(void **state)
 	assert_int_equal(fgt_pace_add(slice, 1, 8), 0);
 	slice->tick_ns[2] = slice->tick_ns[1] + 8 * FIXTURE_PERIOD_NS;
 	slice->tick_ns[3] = slice->tick_ns[2] + 24 * FIXTURE_PERIOD_NS;
-	fixture_thread(slice, 4242, "main");
-	fixture_run(slice, 0, 0, 4, fixture_stack(slice, "main"),
-		    FGT_STATE_RUNNING);
+	fixture_main(slice, 4, "main", FGT_STATE_RUNNING);
 	assert_events(slice, FGT_STATE_FRAMES_NO,
 		      "B main 0.000|E main 170.000|"
 		      "B main 330.000|E main 410.000");
@@ -175,9 +171,7 @@ static void one_missed_tick_is_bridged(void **state)
 
 	(void)state;
 	slice->tick_ns[1] += FIXTURE_PERIOD_NS + FIXTURE_PERIOD_NS / 3;
-	fixture_thread(slice, 4242, "main");
-	fixture_run(slice, 0, 0, 2, fixture_stack(slice, "main"),
-		    FGT_STATE_RUNNING);
+	fixture_main(slice, 2, "main", FGT_STATE_RUNNING);
 	assert_events(slice, FGT_STATE_FRAMES_NO, "B main 0.000|E main 33.333");
 }
 

@@ -12,9 +12,7 @@ static struct fgt_ring_slice *sleeper(void)
 {
 	struct fgt_ring_slice *slice = fixture_new(4);
 
-	fixture_thread(slice, 4242, "main");
-	fixture_run(slice, 0, 0, 2, fixture_stack(slice, "main;nap"),
-		    FIXTURE_FUTEX);
+	fixture_main(slice, 2, "main;nap", FIXTURE_FUTEX);
 	fixture_run(slice, 0, 2, 1, fixture_stack(slice, "main;work"),
 		    FGT_STATE_RUNNING);
 	fixture_run(slice, 0, 3, 1, fixture_stack(slice, "main;wait"),
@@ -80,9 +78,7 @@ static void what_lies_between_ticks_alike_is_drawn(void **state)
 	struct fgt_ring_slice *slice = fixture_new(4);
 
 	(void)state;
-	fixture_thread(slice, 4242, "main");
-	fixture_run(slice, 0, 0, 2, fixture_stack(slice, "main;work"),
-		    FGT_STATE_RUNNING);
+	fixture_main(slice, 2, "main;work", FGT_STATE_RUNNING);
 	fixture_run(slice, 0, 2, 2, fixture_stack(slice, "main;nap"),
 		    FIXTURE_FUTEX);
 	fixture_edge(slice, 0, 1, 2000, 5000);
@@ -133,9 +129,7 @@ static void brief_run_without_a_sample_is_a_gap(void **state)
 	struct fgt_ring_slice *slice = fixture_new(3);
 
 	(void)state;
-	fixture_thread(slice, 4242, "main");
-	fixture_run(slice, 0, 0, 3, fixture_stack(slice, "main;nap"),
-		    FIXTURE_FUTEX);
+	fixture_main(slice, 3, "main;nap", FIXTURE_FUTEX);
 	fixture_edge(slice, 0, 1, 2040, 2000);
 	fixture_edge(slice, 0, 2, 2060, 2000);
 	assert_events(slice, FGT_STATE_FRAMES_LEAF,
@@ -154,8 +148,7 @@ static void each_of_several_edges_is_drawn(void **state)
 	struct fgt_ring_slice *slice = fixture_new(3);
 
 	(void)state;
-	fixture_thread(slice, 4242, "main");
-	fixture_run(slice, 0, 0, 2, fixture_stack(slice, "nap"), FIXTURE_FUTEX);
+	fixture_main(slice, 2, "nap", FIXTURE_FUTEX);
 	fixture_run(slice, 0, 2, 1, fixture_stack(slice, "work"),
 		    FGT_STATE_RUNNING);
 	fixture_edge(slice, 0, 1, 9000, 8000);
@@ -204,9 +197,7 @@ static void waits_for_a_cpu_lie_between_edges(void **state)
 	struct fgt_ring_slice *slice = fixture_new(4);
 
 	(void)state;
-	fixture_thread(slice, 4242, "main");
-	fixture_run(slice, 0, 0, 2, fixture_stack(slice, "main;nap"),
-		    FGT_STATE_RUNNABLE);
+	fixture_main(slice, 2, "main;nap", FGT_STATE_RUNNABLE);
 	fixture_run(slice, 0, 2, 1, fixture_stack(slice, "main;work"),
 		    FGT_STATE_RUNNING);
 	fixture_run(slice, 0, 3, 1, fixture_stack(slice, "main;wait"),
@@ -224,9 +215,7 @@ static void a_wait_after_a_block_goes_on_from_midway(void **state)
 	struct fgt_ring_slice *slice = fixture_new(3);
 
 	(void)state;
-	fixture_thread(slice, 4242, "main");
-	fixture_run(slice, 0, 0, 1, fixture_stack(slice, "work"),
-		    FGT_STATE_RUNNING);
+	fixture_main(slice, 1, "work", FGT_STATE_RUNNING);
 	fixture_run(slice, 0, 1, 1, fixture_stack(slice, "nap"),
 		    FGT_STATE_RUNNABLE);
 	fixture_run(slice, 0, 2, 1, fixture_stack(slice, "nap"), FIXTURE_FUTEX);

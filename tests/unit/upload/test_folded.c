@@ -166,9 +166,7 @@ static void ticks_at_a_lowered_rate_count_for_more(void **state)
 	for (uint32_t i = 10; i < 20; i++)
 		slice->tick_ns[i] = slice->tick_ns[9] + FIXTURE_PERIOD_NS +
 				    (i - 10) * 8 * FIXTURE_PERIOD_NS;
-	fixture_thread(slice, 4242, "main");
-	fixture_run(slice, 0, 0, 12, fixture_stack(slice, "a"),
-		    FGT_STATE_RUNNING);
+	fixture_main(slice, 12, "a", FGT_STATE_RUNNING);
 	fixture_run(slice, 0, 12, 8, fixture_stack(slice, "b"),
 		    FGT_STATE_RUNNING);
 	assert_folded(slice, FGT_STATE_FRAMES_NO, "a 26\nb 64\n");

@@ -61,9 +61,7 @@ static void runnable_is_named_in_every_format(void **state)
 		struct fgt_ring_slice *slice = fixture_new(4);
 		struct fixture_buffer buffer;
 
-		fixture_thread(slice, 4242, "main");
-		fixture_run(slice, 0, 0, 4, fixture_stack(slice, "main"),
-			    FGT_STATE_RUNNABLE);
+		fixture_main(slice, 4, "main", FGT_STATE_RUNNABLE);
 		buffer = write_slice(slice, (enum fgt_format_kind)i);
 		if (i != FGT_KIND_PPROF)
 			assert_non_null(memmem(buffer.bytes, buffer.len,

@@ -34,9 +34,7 @@ static struct fgt_ring_slice *small_slice(void)
 {
 	struct fgt_ring_slice *slice = fixture_new(3);
 
-	fixture_thread(slice, 4242, "main");
-	fixture_run(slice, 0, 0, 1, fixture_stack(slice, "foo"),
-		    FGT_STATE_RUNNING);
+	fixture_main(slice, 1, "foo", FGT_STATE_RUNNING);
 	fixture_run(slice, 0, 1, 2, fixture_stack(slice, "foo;bar"),
 		    FGT_STATE_RUNNING);
 	slice->frames[0].frame.flags = FGT_FRAME_CALLER;
@@ -122,9 +120,7 @@ static void ticks_at_a_lowered_rate_last_longer(void **state)
 	(void)state;
 	assert_int_equal(fgt_pace_add(slice, 1, 8), 0);
 	slice->tick_ns[2] = slice->tick_ns[1] + 8 * FIXTURE_PERIOD_NS;
-	fixture_thread(slice, 4242, "main");
-	fixture_run(slice, 0, 0, 3, fixture_stack(slice, "a"),
-		    FGT_STATE_RUNNING);
+	fixture_main(slice, 3, "a", FGT_STATE_RUNNING);
 	text = otlp_text(slice, &times);
 	assert_has(&text, " 4:[10000000 80000000 80000000] ");
 	assert_has(&text, "\n4:170000000\n");
@@ -149,9 +145,7 @@ static void a_clock_that_is_set_moves_no_sample(void **state)
 	anchors[1].wall_ns = FIXTURE_WALL_NS - 3600000000000;
 	slice->anchors = anchors;
 	slice->anchor_count = 2;
-	fixture_thread(slice, 4242, "main");
-	fixture_run(slice, 0, 0, 3, fixture_stack(slice, "a"),
-		    FGT_STATE_RUNNING);
+	fixture_main(slice, 3, "a", FGT_STATE_RUNNING);
 	text = otlp_text(slice, &times);
 	assert_has(&text, "5:[1767225600000000000 1767225600010000000 "
 			  "1767225600020000000]");
@@ -173,9 +167,7 @@ static void state_frames_are_at_the_chosen_end(void **state)
 	struct fgt_ring_slice *slice = fixture_new(2);
 
 	(void)state;
-	fixture_thread(slice, 4242, "main");
-	fixture_run(slice, 0, 0, 2, fixture_stack(slice, "main"),
-		    FIXTURE_FUTEX);
+	fixture_main(slice, 2, "main", FIXTURE_FUTEX);
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		const struct fgt_format_options options = {
 			.state_frames = cases[i].place
@@ -206,9 +198,7 @@ static void samples_of_a_transaction_link_to_it(void **state)
 	struct fixture_buffer text;
 
 	(void)state;
-	fixture_thread(slice, 4242, "main");
-	fixture_run(slice, 0, 0, 10, fixture_stack(slice, "main"),
-		    FGT_STATE_RUNNING);
+	fixture_main(slice, 10, "main", FGT_STATE_RUNNING);
 	text = otlp_text(slice, &options);
 	assert_has(&text, "\n2:{1:1 2:[1 2 4] 4:[60000000]}\n"
 			  "2:{1:1 2:[1 2 4] 3:1 4:[40000000]}\n");
@@ -247,9 +237,7 @@ static void names_that_are_written_alike_are_one_function(void **state)
 	struct fixture_buffer text;
 
 	(void)state;
-	fixture_thread(slice, 4242, "main");
-	fixture_run(slice, 0, 0, 2, fixture_stack(slice, "running;a\xff"),
-		    FGT_STATE_RUNNING);
+	fixture_main(slice, 2, "running;a\xff", FGT_STATE_RUNNING);
 	fixture_run(slice, 0, 2, 2, fixture_stack(slice, "running;a\xfe"),
 		    FGT_STATE_RUNNING);
 	for (uint32_t i = 0; i < slice->symbol_count; i++)
@@ -270,9 +258,7 @@ static void hostile_times_stay_in_range(void **state)
 
 	(void)state;
 	slice->period_ns = UINT64_MAX;
-	fixture_thread(slice, 4242, "main");
-	fixture_run(slice, 0, 0, 2, fixture_stack(slice, "main"),
-		    FGT_STATE_RUNNING);
+	fixture_main(slice, 2, "main", FGT_STATE_RUNNING);
 	text = otlp_text(slice, &sums);
 	assert_has(&text, " 4:[9223372036854775807]}");
 	assert_has(&text, "\n6:9223372036854775807}");

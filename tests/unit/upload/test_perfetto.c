@@ -136,9 +136,7 @@ static void each_sample_lasts_until_the_next_one(void **state)
 	struct fgt_ring_slice *slice = fixture_new(4);
 
 	(void)state;
-	fixture_thread(slice, 4242, "main");
-	fixture_run(slice, 0, 0, 2, fixture_stack(slice, "main;a"),
-		    FGT_STATE_RUNNING);
+	fixture_main(slice, 2, "main;a", FGT_STATE_RUNNING);
 	fixture_run(slice, 0, 2, 2, fixture_stack(slice, "main;b"),
 		    FGT_STATE_RUNNING);
 	assert_samples(slice, "t 2 0|s 1 0 +15|s 2 15 +25|t 0 40|s 3 40 +0");
@@ -166,9 +164,7 @@ static void missed_ticks_are_a_sample_of_no_samples(void **state)
 	(void)state;
 	slice->tick_ns[2] += 5 * FIXTURE_PERIOD_NS;
 	slice->tick_ns[3] += 5 * FIXTURE_PERIOD_NS;
-	fixture_thread(slice, 4242, "main");
-	fixture_run(slice, 0, 0, 4, fixture_stack(slice, "main"),
-		    FGT_STATE_RUNNING);
+	fixture_main(slice, 4, "main", FGT_STATE_RUNNING);
 	assert_samples(slice, "t 2 0|s 1 0 +20|t 0 20|s 2 20 +0|t 2 70|"
 			      "s 1 70 +20|t 0 90|s 2 90 +0");
 }
@@ -178,9 +174,7 @@ static void a_stack_that_stays_has_a_sample_a_second(void **state)
 	struct fgt_ring_slice *slice = fixture_new(250);
 
 	(void)state;
-	fixture_thread(slice, 4242, "main");
-	fixture_run(slice, 0, 0, 250, fixture_stack(slice, "main"),
-		    FIXTURE_FUTEX);
+	fixture_main(slice, 250, "main", FIXTURE_FUTEX);
 	assert_samples(slice, "t 2 0|s 1 0 +1000|s 1 1000 +1000|s 1 2000 +500|"
 			      "t 0 2500|s 2 2500 +0");
 }

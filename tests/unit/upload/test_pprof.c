@@ -57,9 +57,7 @@ static void an_export_is_these_fields(void **state)
 	slice->period_ns = PERIOD_99_HZ;
 	for (uint32_t i = 0; i < 3; i++)
 		slice->tick_ns[i] = FIXTURE_START_NS + i * PERIOD_99_HZ;
-	fixture_thread(slice, 4242, "main");
-	fixture_run(slice, 0, 0, 1, fixture_stack(slice, "foo"),
-		    FGT_STATE_RUNNING);
+	fixture_main(slice, 1, "foo", FGT_STATE_RUNNING);
 	fixture_run(slice, 0, 1, 2, fixture_stack(slice, "foo;bar"),
 		    FGT_STATE_RUNNING);
 	text = pprof_text(slice, FGT_STATE_FRAMES_NO);
@@ -112,9 +110,7 @@ static void state_frames_are_at_the_chosen_end(void **state)
 	struct fgt_ring_slice *slice = fixture_new(2);
 
 	(void)state;
-	fixture_thread(slice, 4242, "main");
-	fixture_run(slice, 0, 0, 2, fixture_stack(slice, "main"),
-		    FIXTURE_FUTEX);
+	fixture_main(slice, 2, "main", FIXTURE_FUTEX);
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct fixture_buffer text = pprof_text(slice, cases[i].place);
 
@@ -143,9 +139,7 @@ static void ticks_at_a_lowered_rate_count_for_more(void **state)
 	for (uint32_t i = 10; i < 20; i++)
 		slice->tick_ns[i] = slice->tick_ns[9] + FIXTURE_PERIOD_NS +
 				    (i - 10) * 8 * FIXTURE_PERIOD_NS;
-	fixture_thread(slice, 4242, "main");
-	fixture_run(slice, 0, 0, 12, fixture_stack(slice, "a"),
-		    FGT_STATE_RUNNING);
+	fixture_main(slice, 12, "a", FGT_STATE_RUNNING);
 	fixture_run(slice, 0, 12, 8, fixture_stack(slice, "b"),
 		    FGT_STATE_RUNNING);
 	text = pprof_text(slice, FGT_STATE_FRAMES_NO);
@@ -190,9 +184,7 @@ static void mappings_have_flags_for_complete_names(void **state)
 	(void)state;
 	fixture_image(slice, "/lib/libc.so.6", 0x7f0000000000, "x");
 	image = fixture_image(slice, "/opt/app/bin/app", 0x550000000000, "y");
-	fixture_thread(slice, 4242, "main");
-	fixture_run(slice, 0, 0, 2, fixture_stack(slice, "main;read"),
-		    FGT_STATE_RUNNING);
+	fixture_main(slice, 2, "main;read", FGT_STATE_RUNNING);
 	slice->frames[0].frame.image = image + 1;
 	slice->symbols[1].reason = FGT_SYMBOL_STRIPPED;
 	text = pprof_text(slice, FGT_STATE_FRAMES_NO);
@@ -217,9 +209,7 @@ static void hostile_times_stay_in_range(void **state)
 
 	(void)state;
 	slice->period_ns = UINT64_MAX;
-	fixture_thread(slice, 4242, "main");
-	fixture_run(slice, 0, 0, 2, fixture_stack(slice, "main"),
-		    FGT_STATE_RUNNING);
+	fixture_main(slice, 2, "main", FGT_STATE_RUNNING);
 	text = pprof_text(slice, FGT_STATE_FRAMES_NO);
 	assert_has(&text, "12:9223372036854775807");
 	assert_non_null(strstr(text.bytes, " 2:[2 9223372036854775807] "));

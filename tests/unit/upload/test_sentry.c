@@ -205,9 +205,7 @@ static void older_than_30_seconds_is_cut_with_a_note(void **state)
 	struct fixture_buffer buffer;
 
 	(void)state;
-	fixture_thread(slice, 4242, "main");
-	fixture_run(slice, 0, 0, 50, fixture_stack(slice, "old"),
-		    FGT_STATE_RUNNING);
+	fixture_main(slice, 50, "old", FGT_STATE_RUNNING);
 	fixture_run(slice, 0, 50, 3050, fixture_stack(slice, "main"),
 		    FGT_STATE_RUNNING);
 	buffer = sentry_write(slice, NULL);
@@ -382,9 +380,7 @@ static void the_recorder_is_not_in_app(void **state)
 	(void)state;
 	fixture_image(slice, "/opt/fgtrace/lib/libfgtrace.so.0.1.0",
 		      0x550000000000, "0123456789abcdefghij");
-	fixture_thread(slice, 4242, "main");
-	fixture_run(slice, 0, 0, 2, fixture_stack(slice, "hand_over"),
-		    FGT_STATE_RUNNING);
+	fixture_main(slice, 2, "hand_over", FGT_STATE_RUNNING);
 	buffer = sentry_write(slice, NULL);
 	assert_non_null(strstr(buffer.bytes, "libfgtrace.so.0.1.0"));
 	assert_null(strstr(buffer.bytes, "\"in_app\":true"));
@@ -434,9 +430,7 @@ static void state_frames_are_at_the_chosen_end(void **state)
 	struct fgt_ring_slice *slice = fixture_new(2);
 
 	(void)state;
-	fixture_thread(slice, 4242, "main");
-	fixture_run(slice, 0, 0, 2, fixture_stack(slice, "main"),
-		    FIXTURE_FUTEX);
+	fixture_main(slice, 2, "main", FIXTURE_FUTEX);
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		const struct fgt_format_options options = {
 			.state_frames = cases[i].place

@@ -55,9 +55,7 @@ static void a_chunk_is_these_bytes(void **state)
 	struct fixture_buffer buffer;
 
 	(void)state;
-	fixture_thread(slice, 4242, "main");
-	fixture_run(slice, 0, 0, 2, fixture_stack(slice, "main"),
-		    FGT_STATE_RUNNING);
+	fixture_main(slice, 2, "main", FGT_STATE_RUNNING);
 	buffer = sentry_write_chunk(slice, &options);
 	assert_string_equal(strchr(buffer.bytes, '\n'), expected);
 	assert_memory_equal(
@@ -138,9 +136,7 @@ static void long_slices_become_chunks_without_a_hole(void **state)
 
 	(void)state;
 	slice->anchors[0].wall_ns = FIXTURE_WALL_NS;
-	fixture_thread(slice, 4242, "main");
-	fixture_run(slice, 0, 0, 3500, fixture_stack(slice, "main;early"),
-		    FGT_STATE_RUNNING);
+	fixture_main(slice, 3500, "main;early", FGT_STATE_RUNNING);
 	fixture_run(slice, 0, 3500, 3501, fixture_stack(slice, "main;late"),
 		    FGT_STATE_RUNNING);
 	while (fgt_sentry_chunk_next(slice, &at)) {
@@ -212,9 +208,7 @@ static void chunk_without_two_samples_of_a_thread_is_no_data(void **state)
 	struct fgt_sink sink = fixture_buffer_sink(&buffer);
 
 	(void)state;
-	fixture_thread(slice, 4242, "main");
-	fixture_run(slice, 0, 0, 5, fixture_stack(slice, "main"),
-		    FGT_STATE_RUNNING);
+	fixture_main(slice, 5, "main", FGT_STATE_RUNNING);
 	assert_int_equal(
 		fgt_sentry_chunk_write_ticks(slice, &options, &at, &sink),
 		-ENODATA);
@@ -233,9 +227,7 @@ static void ticks_at_a_lowered_rate_keep_their_times(void **state)
 	assert_int_equal(fgt_pace_add(slice, 1, 8), 0);
 	slice->tick_ns[2] = slice->tick_ns[1] + 8 * FIXTURE_PERIOD_NS;
 	slice->tick_ns[3] = slice->tick_ns[2] + 8 * FIXTURE_PERIOD_NS;
-	fixture_thread(slice, 4242, "main");
-	fixture_run(slice, 0, 0, 4, fixture_stack(slice, "main"),
-		    FGT_STATE_RUNNING);
+	fixture_main(slice, 4, "main", FGT_STATE_RUNNING);
 	buffer = sentry_write_chunk(slice, NULL);
 	assert_non_null(strstr(buffer.bytes, "600.010000},"));
 	assert_non_null(strstr(buffer.bytes, "600.090000},"));

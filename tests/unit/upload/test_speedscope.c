@@ -108,9 +108,7 @@ static void ticks_at_a_lowered_rate_last_longer(void **state)
 	assert_int_equal(fgt_pace_add(slice, 1, 8), 0);
 	slice->tick_ns[2] = slice->tick_ns[1] + 8 * FIXTURE_PERIOD_NS;
 	slice->tick_ns[3] = slice->tick_ns[2] + 8 * FIXTURE_PERIOD_NS;
-	fixture_thread(slice, 4242, "main");
-	fixture_run(slice, 0, 0, 2, fixture_stack(slice, "a"),
-		    FGT_STATE_RUNNING);
+	fixture_main(slice, 2, "a", FGT_STATE_RUNNING);
 	fixture_run(slice, 0, 2, 2, fixture_stack(slice, "b"),
 		    FGT_STATE_RUNNING);
 	assert_has(slice, FGT_STATE_FRAMES_NO,
@@ -158,9 +156,7 @@ static void hostile_times_stay_exact_numbers(void **state)
 
 	(void)state;
 	slice->period_ns = UINT64_MAX;
-	fixture_thread(slice, 4242, "main");
-	fixture_run(slice, 0, 0, 2, fixture_stack(slice, "main"),
-		    FGT_STATE_RUNNING);
+	fixture_main(slice, 2, "main", FGT_STATE_RUNNING);
 	assert_has(slice, FGT_STATE_FRAMES_NO,
 		   "\"weights\":[9007199254740991]");
 	fgt_ring_slice_free(slice);
