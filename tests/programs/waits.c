@@ -16,6 +16,7 @@
 pthread_mutex_t g_mutex = PTHREAD_MUTEX_INITIALIZER;
 pthread_mutex_t g_second_mutex = PTHREAD_MUTEX_INITIALIZER;
 pthread_rwlock_t g_rwlock = PTHREAD_RWLOCK_INITIALIZER;
+pthread_rwlock_t g_read_rwlock = PTHREAD_RWLOCK_INITIALIZER;
 pthread_cond_t g_condition = PTHREAD_COND_INITIALIZER;
 pthread_mutex_t g_condition_mutex = PTHREAD_MUTEX_INITIALIZER;
 sem_t g_semaphore;
@@ -80,6 +81,21 @@ static STEP void *read_lock(void *argument)
 	return argument;
 }
 
+static STEP void *write_lock(void *argument)
+{
+	print("writer", "rwlock", g_holder);
+	pthread_rwlock_wrlock(&g_rwlock);
+	return argument;
+}
+
+/* Readers have no names. */
+static STEP void *write_read_lock(void *argument)
+{
+	print("after_readers", "rwlock", 0);
+	pthread_rwlock_wrlock(&g_read_rwlock);
+	return argument;
+}
+
 static STEP void *await(void *argument)
 {
 	print("await", "notification", 0);
@@ -138,6 +154,9 @@ int main(void)
 	start(lock);
 	start(lock_second);
 	start(read_lock);
+	start(write_lock);
+	pthread_rwlock_rdlock(&g_read_rwlock);
+	start(write_read_lock);
 	start(await);
 	start(acquire);
 	start(read_pipe);

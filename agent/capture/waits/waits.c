@@ -152,7 +152,7 @@ struct mutex_words {
 };
 
 /* From the word on that readers wait at: __wrphase_futex of glibc's
- * pthread_rwlock_t. */
+ * pthread_rwlock_t. Writers wait for another one at the word behind it. */
 struct rwlock_words {
 	uint32_t phase, writers;
 	uint32_t padding[2];
@@ -160,7 +160,22 @@ struct rwlock_words {
 	int32_t is_shared;
 };
 
-#define RWLOCK_PHASE_AT	    8u
+/* All of it. */
+struct rwlock_whole {
+	uint32_t readers, waiting_writers;
+	struct rwlock_words words;
+};
+
+#define RWLOCK_PHASE_AT	  8u
+#define RWLOCK_WRITERS_AT 12u
+#define RWLOCK_WAITED_FOR 3u /* of a writer, with waiters */
+#define RWLOCK_READ	  2u /* by readers, with a writer that waits */
+/* Of the number of readers, the lowest bits: PTHREAD_RWLOCK_WRPHASE, _WRLOCKED
+ * and _RWAITING. */
+#define RWLOCK_STATE_BITS   3u
+#define RWLOCK_STATE	    3u
+#define RWLOCK_IS_WANTED    2u /* by a writer, and not its yet */
+#define RWLOCK_READERS_MAX  (1u << 20)
 #define LOCKED_WITH_WAITERS 2u
 #define MUTEX_KIND_MAX	    0x1ff
 #define MUTEX_USERS_MAX	    (1u << 20)
@@ -219,22 +234,59 @@ static int32_t rwlock_writer(const struct rwlock_words *words,
 	return words->writer;
 }
 
-/* Held by a writer; readers are not written down. */
-static bool read_rwlock(const uint64_t *args,
-			const struct fgt_wait_source *source,
-			struct fgt_wait *wait)
+/* Held by a writer; another writer waits at another word than readers. */
+static bool read_written_rwlock(const uint64_t *args, uint64_t word_at,
+				const struct fgt_wait_source *source,
+				struct fgt_wait *wait)
 {
 	struct rwlock_words words;
+	uint64_t address = args[0] - word_at;
 
-	if (!source->read(source->context, args[0], &words, sizeof(words)) ||
-	    words.phase != (uint32_t)args[2])
+	if (!source->read(source->context, address + RWLOCK_PHASE_AT, &words,
+			  sizeof(words)) ||
+	    (word_at == RWLOCK_PHASE_AT ? words.phase : words.writers) !=
+		    (uint32_t)args[2])
 		return false;
 	wait->owner_tid = of_another(rwlock_writer(&words, source), source);
 	if (!wait->owner_tid)
 		return false;
-	wait->kind = FGT_WAIT_RWLOCK;
-	wait->address -= RWLOCK_PHASE_AT;
+	wait->address = address;
 	return true;
+}
+
+/* Readers are not written down, but counted. */
+static bool read_read_rwlock(const uint64_t *args,
+			     const struct fgt_wait_source *source,
+			     struct fgt_wait *wait)
+{
+	uint64_t address = args[0] - RWLOCK_PHASE_AT;
+	struct rwlock_whole lock;
+
+	if ((uint32_t)args[2] != RWLOCK_READ ||
+	    !source->read(source->context, address, &lock, sizeof(lock)) ||
+	    lock.words.phase != RWLOCK_READ ||
+	    (lock.readers & RWLOCK_STATE) != RWLOCK_IS_WANTED ||
+	    lock.readers >> RWLOCK_STATE_BITS == 0 ||
+	    lock.readers > RWLOCK_READERS_MAX ||
+	    lock.waiting_writers > RWLOCK_READERS_MAX ||
+	    lock.words.padding[0] || lock.words.padding[1] ||
+	    lock.words.writer || lock.words.is_shared < 0 ||
+	    lock.words.is_shared > 1)
+		return false;
+	wait->owner_tid = 0;
+	wait->address = address;
+	return true;
+}
+
+static void read_rwlock(const uint64_t *args,
+			const struct fgt_wait_source *source,
+			struct fgt_wait *wait)
+{
+	if (read_written_rwlock(args, RWLOCK_PHASE_AT, source, wait) ||
+	    ((uint32_t)args[2] == RWLOCK_WAITED_FOR &&
+	     read_written_rwlock(args, RWLOCK_WRITERS_AT, source, wait)) ||
+	    read_read_rwlock(args, source, wait))
+		wait->kind = FGT_WAIT_RWLOCK;
 }
 
 static int32_t pi_owner(uint32_t word, const struct fgt_wait_source *source)
@@ -295,7 +347,7 @@ static void read_futex(const uint64_t *args,
 	if (command != FUTEX_WAIT && command != FUTEX_WAIT_BITSET)
 		return;
 	if (!read_mutex(args, source, wait))
-		(void)read_rwlock(args, source, wait);
+		read_rwlock(args, source, wait);
 }
 
 /* ---- Descriptors -------------------------------------------------------- */

@@ -25,7 +25,8 @@ KINDS = ("unknown", "mutex", "rwlock", "lock", "notification", "descriptor",
 OWNED = ("mutex", "rwlock")
 # Which variable each lock is.
 OBJECTS = {"lock": "g_mutex", "chained": "g_mutex", "second": "g_second_mutex",
-           "reader": "g_rwlock"}
+           "reader": "g_rwlock", "writer": "g_rwlock",
+           "after_readers": "g_read_rwlock"}
 
 
 class Waiting:
