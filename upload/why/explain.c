@@ -50,12 +50,14 @@ bool fgt_explain_is_unusual(const struct fgt_explanation *explanation,
 	/* More than a period where the rate was lowered. */
 	double tick_ms = windows->length_ms /
 			 (windows->windows[0].end - windows->windows[0].first);
-	uint32_t others = windows->count - 1;
+	uint32_t others = rank->others;
 
 	if (floor_ms < WORTH_TICKS * tick_ms)
 		floor_ms = WORTH_TICKS * tick_ms;
-	if (others < FGT_EXPLAIN_WINDOWS_MIN)
+	if (windows->count <= FGT_EXPLAIN_WINDOWS_MIN)
 		return ms >= floor_ms;
+	if (others < FGT_EXPLAIN_WINDOWS_MIN)
+		return false;
 	if (ms < rank->usual_ms + floor_ms ||
 	    is_chance(ms, rank->usual_ms, tick_ms))
 		return false;

@@ -123,7 +123,7 @@ int fgt_explain_causes(struct fgt_explanation *explanation);
 int fgt_explain_thread(struct fgt_explanation *explanation);
 
 /* Is the range's value so unlike the other windows' that it is worth a line? A
- * wait for work must differ by more. */
+ * wait for work must differ by more. What the rank has too few of is not. */
 bool fgt_explain_is_unusual(const struct fgt_explanation *explanation,
 			    double ms, bool is_passive,
 			    const struct fgt_rank *rank);

@@ -27,6 +27,8 @@ struct cause_tally {
 	uint32_t capacity;
 	double *ms; /* [capacity of causes × window_count] */
 	size_t ms_capacity;
+	/* [group_count × window_count]: time of the group's threads there */
+	double *present_ms;
 	uint32_t looks; /* for holders */
 };
 
@@ -35,6 +37,7 @@ static void tally_done(struct cause_tally *tally)
 	fgt_id_map_done(&tally->map);
 	free(tally->causes);
 	free(tally->ms);
+	free(tally->present_ms);
 }
 
 /* Room for one more cause, with no time yet. */
@@ -70,6 +73,24 @@ static int find_cause(struct cause_tally *tally, uint32_t run,
 	if (r == 0 && *ret_cause == before)
 		r = add_cause(tally, group, doing);
 	return r;
+}
+
+static double *present_of(const struct cause_tally *tally, uint32_t run)
+{
+	const struct fgt_explanation *of = tally->of;
+	uint32_t group = of->doings->thread_groups[of->slice->runs[run].thread];
+
+	return tally->present_ms + (size_t)group * of->windows->count;
+}
+
+/* A window in which neither these threads existed nor those that they kept
+ * waiting is no baseline. */
+static bool is_comparable(const struct cause_tally *tally,
+			  const struct cause *cause, uint32_t window)
+{
+	return present_of(tally, cause->run)[window] > 0 ||
+	       (cause->waiter_run != FGT_ID_NONE &&
+		present_of(tally, cause->waiter_run)[window] > 0);
 }
 
 /* A thread's ticks come one after another, so that it is counted once. */
@@ -125,6 +146,7 @@ static int add_ticks(struct cause_tally *tally, uint32_t run, uint32_t end,
 	*tick = part.end;
 	if (r < 0 || part.window == FGT_WINDOW_NONE)
 		return r;
+	present_of(tally, run)[part.window] += part.ms;
 	tally->ms[(size_t)at * windows->count + part.window] += part.ms;
 	if (part.window == 0)
 		count_in_range(tally, at, run, &culprit, part.ms);
@@ -146,11 +168,13 @@ static int add_runs(struct cause_tally *tally)
 	return r;
 }
 
+/* Only of what was in the range. */
 static struct fgt_explained_cause judge(struct cause_tally *tally, uint32_t at,
 					double *values)
 {
 	const struct cause *cause = &tally->causes[at];
-	uint32_t windows = tally->of->windows->count;
+	uint32_t windows = tally->of->windows->count, count = 0;
+	const double *ms = tally->ms + (size_t)at * windows;
 	struct fgt_explained_cause judged = {
 		.group = cause->group,
 		.doing = cause->doing,
@@ -163,9 +187,11 @@ static struct fgt_explained_cause judge(struct cause_tally *tally, uint32_t at,
 		.is_cycle = cause->is_cycle,
 	};
 
-	memcpy(values, tally->ms + (size_t)at * windows,
-	       windows * sizeof(*values));
-	judged.rank = fgt_rank_of(values, windows);
+	values[count++] = ms[0];
+	for (uint32_t i = 1; i < windows; i++)
+		if (is_comparable(tally, cause, i))
+			values[count++] = ms[i];
+	judged.rank = fgt_rank_of(values, count);
 	judged.excess_ms = values[0] - judged.rank.usual_ms;
 	return judged;
 }
@@ -207,18 +233,24 @@ int fgt_explain_causes(struct fgt_explanation *explanation)
 {
 	struct cause_tally tally = { .of = explanation };
 	double *values = NULL;
-	int r = FGT_ARRAY_NEW(values, explanation->windows->count) ? 0
-								   : -ENOMEM;
+	size_t windows = explanation->windows->count;
+	int r = 0;
 
+	if (!FGT_ARRAY_NEW(values, windows) ||
+	    !FGT_ARRAY_NEW(tally.present_ms,
+			   explanation->doings->group_count * windows))
+		r = -ENOMEM;
 	if (r == 0)
 		r = add_runs(&tally);
 	explanation->has_all_holders = tally.looks < FGT_EXPLAIN_LOOKS_MAX;
 	for (uint32_t i = 0; r == 0 && i < tally.map.count; i++) {
-		struct fgt_explained_cause cause = judge(&tally, i, values);
-		double ms = cause.own_ms + cause.waited_ms;
+		double ms = tally.causes[i].own_ms + tally.causes[i].waited_ms;
+		struct fgt_explained_cause cause;
 
-		if (ms > 0 &&
-		    fgt_explain_is_unusual(explanation, ms,
+		if (ms <= 0)
+			continue;
+		cause = judge(&tally, i, values);
+		if (fgt_explain_is_unusual(explanation, ms,
 					   is_passive(explanation, cause.doing),
 					   &cause.rank))
 			insert(explanation, &cause);

@@ -181,8 +181,8 @@ static int ascending(const void *left, const void *right)
 /* None is negative. */
 struct fgt_rank fgt_rank_of(double *values, uint32_t count)
 {
-	struct fgt_rank rank = { .place = 1 };
 	uint32_t others = count - 1, zeros = 0;
+	struct fgt_rank rank = { .place = 1, .others = others };
 	double *sorted = values + 1;
 
 	if (!others)

@@ -69,6 +69,7 @@ struct fgt_rank {
 	double most_ms; /* the largest of the others */
 	double high_ms; /* one in FGT_RANK_PER_HIGH of them is larger */
 	uint32_t place; /* 1: no other one is as large */
+	uint32_t others;
 };
 
 /* values: [count], number 0 is the range's; the others are sorted here. */

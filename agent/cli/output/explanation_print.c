@@ -44,8 +44,7 @@ static void print_heading(const struct printer *printer, const char *text)
 }
 
 /* "1st of 37" */
-static void add_rank(struct fgt_words *words, const struct printer *printer,
-		     const struct fgt_rank *rank)
+static void add_rank(struct fgt_words *words, const struct fgt_rank *rank)
 {
 	static const char *const endings[] = { "th", "st", "nd", "rd" };
 	uint32_t last = rank->place % 10;
@@ -53,7 +52,7 @@ static void add_rank(struct fgt_words *words, const struct printer *printer,
 
 	fgt_words_add(words, "%u%s of %u", rank->place,
 		      endings[last <= 3 && !is_teen ? last : 0],
-		      printer->of->windows->count);
+		      rank->others + 1);
 }
 
 static bool has_baseline(const struct printer *printer)
@@ -280,7 +279,7 @@ static void add_times(struct fgt_words *words, const struct printer *printer,
 	fgt_words_add(words, "; usual ");
 	fgt_words_add_ms(words, cause->rank.usual_ms);
 	fgt_words_add(words, ", ");
-	add_rank(words, printer, &cause->rank);
+	add_rank(words, &cause->rank);
 	if (cause->rank.most_ms == 0)
 		fgt_words_add(words, ", never seen in the others");
 }

@@ -117,11 +117,49 @@ static void thread_that_has_ended_is_not_chosen(void **state)
 	fgt_ring_slice_free(slice);
 }
 
+static void idle(struct fgt_ring_slice *slice, uint32_t thread, uint32_t first,
+		 uint32_t count)
+{
+	fixture_run(slice, thread, first, count, fixture_stack(slice, IDLE),
+		    FIXTURE_EPOLL);
+}
+
+/* One began with the range and idles since, one is there in the range alone; a
+ * third one, as brief, holds a lock: only that is unusual, for its waiter. */
+static void cause_is_compared_with_times_of_its_life(void **state)
+{
+	struct fgt_ring_slice *slice = fixture_new(TICKS);
+	uint32_t waiter = fixture_thread(slice, 4242, "waiter"), holder;
+	struct fgt_explanation *explanation;
+
+	(void)state;
+	idle(slice, waiter, 0, FIRST);
+	fixture_run(slice, waiter, FIRST, COUNT,
+		    fixture_stack(slice, "main;libc.so.6!pthread_mutex_lock"),
+		    FIXTURE_FUTEX);
+	fixture_wait(slice, FGT_WAIT_MUTEX, 4253, "")->address = 0x1000;
+	idle(slice, waiter, FIRST + COUNT, TICKS - FIRST - COUNT);
+	idle(slice, fixture_thread(slice, 4251, "young"), FIRST, 5 * COUNT);
+	idle(slice, fixture_thread(slice, 4252, "brief"), FIRST, COUNT);
+	holder = fixture_thread(slice, 4253, "holder");
+	fixture_run(slice, holder, FIRST, COUNT,
+		    fixture_stack(slice, "main;rebuild"), FGT_STATE_RUNNING);
+	explanation = explain(slice, 0);
+	assert_int_equal(explanation->cause_count, 1);
+	assert_int_equal(slice->runs[explanation->causes[0].run].thread,
+			 holder);
+	assert_int_equal(explanation->causes[0].waiters, 1);
+	assert_int_equal(explanation->causes[0].rank.place, 1);
+	fgt_explanation_free(explanation);
+	fgt_ring_slice_free(slice);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(recurring_work_is_a_cause),
 		cmocka_unit_test(thread_that_has_ended_is_not_chosen),
+		cmocka_unit_test(cause_is_compared_with_times_of_its_life),
 		cmocka_unit_test(path_has_the_parts_of_what_was_waited_for),
 	};
 
