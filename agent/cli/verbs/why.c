@@ -44,9 +44,6 @@ static const struct fgt_option options[] = {
 	{ .name = NULL },
 };
 
-/* A process without ticks for so long has ended. */
-#define ENDED_NS UINT64_C(2000000000)
-
 /* What is asked of which slice. */
 struct question {
 	struct fgt_range range;
@@ -72,15 +69,13 @@ static int read_range(const struct fgt_ring_slice *slice,
 	return r;
 }
 
-/* That of a target that has ended is its end. */
+/* That of a target that has ended is its end: without an end in the request,
+ * the daemon fills in that, or its own now, which is later than this one. */
 static void find_now(const struct fgt_ring_slice *slice,
 		     struct question *question)
 {
-	struct fgt_now end;
-
-	fgt_now_at_end(slice, &end);
-	if (end.mono_ns + ENDED_NS <= question->now.mono_ns)
-		question->now = end;
+	if (slice->requested_to_ns < question->now.mono_ns)
+		fgt_now_at_end(slice, &question->now);
 }
 
 /* The longest span or task of that name, or trace, that began in the range. */

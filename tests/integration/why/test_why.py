@@ -21,6 +21,7 @@ IN_SHORT = ("sleep_left", "slow_code", "child")
 BEFORE_S, APART_S, QUIET_S = 8, 2, 16
 PRESSURE = "/proc/pressure/cpu"
 HITS_LEAST, ALARMS_MOST = 0.9, 1
+END_S, DEAD_S = 4, 0.6
 
 
 def show(name, place, answer):
@@ -177,6 +178,19 @@ def test_quiet(bench, socket):
     return service
 
 
+def test_end(bench, socket):
+    """Of a target that has just ended, now is its end."""
+    service = Service(bench, socket, "quiet", END_S)
+    service.wait()
+    service.child.kill()
+    service.child.wait()
+    time.sleep(DEAD_S)
+    answer = json.loads(service.ask_with("--json", "--last", "1s"))
+    ok("the last second is that before its end",
+       answer["range"]["ms"] > 950 and answer["range"]["to"] == "now",
+       answer["range"])
+
+
 def main():
     bench = Bench(sys.argv[1])
     names = sys.argv[2:]
@@ -192,6 +206,7 @@ def main():
         test_files(bench, service)
         test_mistakes(bench, socket, service)
         service.end()
+        test_end(bench, socket)
         print(f"# {time.monotonic() - start:.0f} s")
     finally:
         bench.close()
