@@ -81,6 +81,7 @@ static void print_range(const struct printer *printer, const char *from,
 	const struct fgt_windows *windows = printer->of->windows;
 	const struct fgt_window *range = &windows->windows[0];
 	uint32_t ticks = range->end - range->first;
+	uint32_t others = windows->count - 1;
 	double missed = count_missed(printer, range);
 	struct fgt_words words = { .len = 0 };
 
@@ -99,12 +100,17 @@ static void print_range(const struct printer *printer, const char *from,
 	if (has_baseline(printer))
 		fgt_words_add(&words,
 			      "compared with %u other windows of that length",
-			      windows->count - 1);
+			      others);
+	else if (others)
+		fgt_words_add(
+			&words,
+			"no baseline: the recording has only %u other "
+			"window%s of that length; ask for a shorter range",
+			others, others > 1 ? "s" : "");
 	else
 		fgt_words_add(&words,
-			      "no baseline: the recording has only %u other "
-			      "windows of that length; ask for a shorter range",
-			      windows->count - 1);
+			      "no baseline: the recording has no other window "
+			      "of that length; ask for a shorter range");
 	print_line(printer, &words);
 }
 

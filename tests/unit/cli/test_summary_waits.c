@@ -198,8 +198,8 @@ static void processes_are_distinguished(void **state)
 	free(text);
 }
 
-/* A range of 20 ticks, each of which stands for four periods. */
-static char *explain(struct fgt_ring_slice *slice)
+static char *explain(struct fgt_ring_slice *slice, uint32_t first,
+		     uint32_t last, enum fgt_form form)
 {
 	static const struct fgt_filter all_threads;
 	FGT_AUTO(fgt_explanation_free)
@@ -208,17 +208,17 @@ static char *explain(struct fgt_ring_slice *slice)
 	size_t len;
 	FILE *file = open_memstream(&text, &len);
 
-	assert_int_equal(fgt_explain(slice, slice->tick_ns[40],
-				     slice->tick_ns[59], 0, &all_threads,
+	assert_int_equal(fgt_explain(slice, slice->tick_ns[first],
+				     slice->tick_ns[last], 0, &all_threads,
 				     &explanation),
 			 0);
-	assert_int_equal(fgt_explanation_print(explanation, FGT_FORM_TEXT, "a",
-					       "b", file),
-			 0);
+	assert_int_equal(
+		fgt_explanation_print(explanation, form, "a", "b", file), 0);
 	fclose(file);
 	return text;
 }
 
+/* A range of 20 ticks, each of which stands for four periods. */
 static void ticks_of_a_lowered_rate_are_not_missed(void **state)
 {
 	FGT_AUTO(fgt_ring_slice_free)
@@ -232,15 +232,40 @@ static void ticks_of_a_lowered_rate_are_not_missed(void **state)
 	assert_int_equal(fgt_pace_add(slice, 0, 4), 0);
 	for (uint64_t i = 0; i < 100; i++)
 		slice->tick_ns[i] += 3 * i * FIXTURE_PERIOD_NS;
-	text = explain(slice);
+	text = explain(slice, 40, 59, FGT_FORM_TEXT);
 	assert_non_null(strstr(text, "20 ticks\n"));
 	free(text);
 	/* Of 25 of that rate five came too late. */
 	for (uint64_t i = 50; i < 100; i++)
 		slice->tick_ns[i] += 20 * FIXTURE_PERIOD_NS;
-	text = explain(slice);
+	text = explain(slice, 40, 59, FGT_FORM_TEXT);
 	assert_non_null(strstr(text, "20 ticks (5 missed)\n"));
 	free(text);
+}
+
+static void few_windows_are_no_baseline(void **state)
+{
+	static const struct {
+		uint32_t first, last;
+		const char *text;
+	} cases[] = {
+		{ 10, 95, "has no other window of" },
+		{ 40, 79, "has only 1 other window of" },
+		{ 0, 29, "has only 2 other windows of" },
+	};
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *slice = fixture_new(100);
+
+	(void)state;
+	fixture_run(slice, fixture_thread(slice, 1, "t"), 0, 100,
+		    fixture_stack(slice, "main;f"), FGT_STATE_RUNNING);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		char *text = explain(slice, cases[i].first, cases[i].last,
+				     FGT_FORM_TEXT);
+
+		assert_non_null(strstr(text, cases[i].text));
+		free(text);
+	}
 }
 
 int main(void)
@@ -251,6 +276,7 @@ int main(void)
 		cmocka_unit_test(summary_has_waits_where_nothing_ran),
 		cmocka_unit_test(processes_are_distinguished),
 		cmocka_unit_test(ticks_of_a_lowered_rate_are_not_missed),
+		cmocka_unit_test(few_windows_are_no_baseline),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
