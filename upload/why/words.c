@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "ringbuf/base/array.h"
+#include "ringbuf/slice/pace.h"
 #include "ringbuf/slice/processes.h"
 
 void fgt_words_add(struct fgt_words *words, const char *format, ...)
@@ -241,4 +242,21 @@ void fgt_words_add_callers(struct fgt_words *words,
 	for (uint32_t i = 0; i < FGT_PLACE_CALLERS && place->callers[i]; i++)
 		fgt_words_add(words, "%s%s", i ? ", " : before,
 			      fgt_slice_string(slice, place->callers[i]));
+}
+
+void fgt_words_add_pace(struct fgt_words *words,
+			const struct fgt_ring_slice *slice)
+{
+	uint64_t lowered;
+	uint32_t slowest = fgt_pace_slowest(slice, &lowered);
+
+	if (slowest > 1)
+		fgt_words_add(
+			words,
+			"the rate was lowered to %.3g Hz for %.1f s, to keep "
+			"sampling.max_cpu_percent (record --max-cpu): a tick "
+			"there counts as up to %u samples of a thread",
+			1e9 / ((double)slowest * (double)slice->period_ns),
+			(double)lowered * (double)slice->period_ns / 1e9,
+			slowest);
 }

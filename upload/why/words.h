@@ -57,6 +57,10 @@ void fgt_words_add_thread(struct fgt_words *words,
 /* "12.3 ms", "1.25 s" */
 void fgt_words_add_ms(struct fgt_words *words, double ms);
 
+/* "the rate was lowered to 25 Hz for 1.0 s, …"; nothing if it was not. */
+void fgt_words_add_pace(struct fgt_words *words,
+			const struct fgt_ring_slice *slice);
+
 /* A wait in one word, for tables and machines: "mutex", "descriptor", … */
 const char *fgt_words_kind(uint32_t kind);
 

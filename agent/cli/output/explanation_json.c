@@ -252,6 +252,15 @@ static void put_range(const struct explained_json *answer, const char *from,
 	fgt_json_end_object(answer->json);
 }
 
+static void put_pace(const struct explained_json *answer)
+{
+	struct fgt_words words = { .len = 0 };
+
+	fgt_words_add_pace(&words, answer->slice);
+	if (words.len)
+		fgt_json_put_string(answer->json, "rate", words.text);
+}
+
 int fgt_explanation_print_json(const struct fgt_explanation *explanation,
 			       const char *from, const char *to, FILE *file)
 {
@@ -268,6 +277,7 @@ int fgt_explanation_print_json(const struct fgt_explanation *explanation,
 	fgt_json_put_string(&json, "name", explanation->slice->process.name);
 	put_range(&answer, from, to);
 	fgt_json_put_uint(&json, "windows", explanation->windows->count - 1);
+	put_pace(&answer);
 	fgt_json_begin_object(&json, "thread");
 	fgt_json_put_handle(&json, "id", 't', explanation->thread);
 	fgt_json_put_int(&json, "tid", thread->tid);

@@ -112,6 +112,13 @@ static void print_range(const struct printer *printer, const char *from,
 			      "no baseline: the recording has no other window "
 			      "of that length; ask for a shorter range");
 	print_line(printer, &words);
+	words.len = 0;
+	fgt_words_add_pace(&words, printer->slice);
+	if (!words.len)
+		return;
+	if (printer->is_markdown)
+		fputc('\n', printer->file);
+	print_line(printer, &words);
 }
 
 static void add_doing(struct fgt_words *words, const struct fgt_explanation *of,

@@ -8,6 +8,7 @@
 #include "agent/cli/complaint.h"
 #include "agent/cli/output/export.h"
 #include "ringbuf/slice/pace.h"
+#include "upload/why/words.h"
 
 #define GAP_NS	  100000000u
 #define SENTRY_NS 30000000000u /* the most of a profile or chunk */
@@ -23,17 +24,11 @@ static uint64_t gap_ns(const struct fgt_ring_slice *slice, uint32_t tick,
 static void report_pace(const struct fgt_export *plan,
 			const struct fgt_ring_slice *slice)
 {
-	uint64_t lowered;
-	uint32_t slowest = fgt_pace_slowest(slice, &lowered);
+	struct fgt_words words = { .len = 0 };
 
-	if (slowest > 1)
-		fgt_note(plan->verb,
-			 "the rate was lowered to %.3g Hz for %.1f s, to keep "
-			 "sampling.max_cpu_percent (record --max-cpu): a tick "
-			 "there counts as up to %u samples of a thread",
-			 1e9 / ((double)slowest * (double)slice->period_ns),
-			 (double)lowered * (double)slice->period_ns / 1e9,
-			 slowest);
+	fgt_words_add_pace(&words, slice);
+	if (words.len)
+		fgt_note(plan->verb, "%s", words.text);
 }
 
 bool fgt_export_is_for_sentry(const struct fgt_export *plan)

@@ -241,6 +241,13 @@ static void ticks_of_a_lowered_rate_are_not_missed(void **state)
 	text = explain(slice, 40, 59, FGT_FORM_TEXT);
 	assert_non_null(strstr(text, "20 ticks (5 missed)\n"));
 	free(text);
+	for (enum fgt_form form = FGT_FORM_TEXT; form <= FGT_FORM_JSON;
+	     form++) {
+		text = explain(slice, 40, 59, form);
+		assert_non_null(strstr(text, "a tick there counts as up to 4 "
+					     "samples of a thread"));
+		free(text);
+	}
 }
 
 static void few_windows_are_no_baseline(void **state)
