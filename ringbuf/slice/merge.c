@@ -328,6 +328,7 @@ static int add_process(struct fgt_merge *merge,
 
 	process->pid = info->pid;
 	process->start_time = info->start_time;
+	process->from_ns = source->slice->tick_ns[0];
 	r = add_text(merge, info->name, &process->name);
 	if (r == 0)
 		r = add_text(merge, info->exe, &process->exe);

@@ -38,6 +38,7 @@ struct fgt_slice_process {
 	/* String id: what it calls itself in the place of its command line,
 	 * "postgres: checkpointer"; 0: nothing else than that. */
 	uint32_t title;
+	uint64_t from_ns; /* its first tick; 0: not known. Not in files. */
 };
 
 /* In .fgt files only: threads keep their process themselves. */

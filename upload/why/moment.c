@@ -64,11 +64,14 @@ static bool is_same_doing(const struct present *a, const struct present *b)
 	       compare_reasons(a->reason, b->reason) == 0;
 }
 
-/* Does the thread do the same in its next run? The reason may be known later. */
-static bool goes_on(const struct fgt_run *run)
+/* Does the thread do the same in its next run? The reason may be known later.
+ * Of several processes each has ticks that others lack. */
+static bool goes_on(const struct fgt_ring_slice *slice,
+		    const struct fgt_run *run)
 {
 	return run[1].thread == run->thread &&
-	       run->first_tick + run->tick_count == run[1].first_tick &&
+	       (slice->process_count ||
+		run->first_tick + run->tick_count == run[1].first_tick) &&
 	       run[1].stack == run->stack && run[1].state == run->state;
 }
 
@@ -105,7 +108,7 @@ static uint32_t since_tick(const struct fgt_moment *moment, uint32_t run)
 	const struct fgt_run *at = &slice->runs[run];
 	uint32_t moved = moved_tick(slice, at->thread, moment->tick);
 
-	while (at > slice->runs && goes_on(at - 1))
+	while (at > slice->runs && goes_on(slice, at - 1))
 		at--;
 	return at->first_tick > moved ? at->first_tick : moved;
 }
@@ -235,7 +238,7 @@ int fgt_moment_narrow(const struct fgt_ring_slice *slice, uint64_t oldest_ns,
 		const struct fgt_run *run = &slice->runs[i];
 
 		if (run->first_tick + run->tick_count != end &&
-		    !(kept == run + 1 && goes_on(run)))
+		    !(kept == run + 1 && goes_on(slice, run)))
 			continue;
 		kept = run;
 		runs[first - 1] = *run;
@@ -302,6 +305,44 @@ static uint32_t list_present(const struct fgt_moment *moment, int32_t tid,
 	return count;
 }
 
+static uint32_t first_tick_of(const struct fgt_moment *moment, uint32_t thread)
+{
+	return moment->slice->process_count
+		       ? moment->first_ticks[moment->slice->threads[thread]
+						     .process]
+		       : 0;
+}
+
+/* Of each process: from a file, of its first sample. */
+static int find_first_ticks(struct fgt_moment *moment)
+{
+	const struct fgt_ring_slice *slice = moment->slice;
+
+	if (!FGT_ARRAY_NEW(moment->first_ticks, slice->process_count))
+		return -ENOMEM;
+	for (uint32_t i = 0; i < slice->process_count; i++)
+		moment->first_ticks[i] = UINT32_MAX;
+	for (uint32_t i = 0; i < slice->run_count && slice->process_count;
+	     i++) {
+		const struct fgt_run *run = &slice->runs[i];
+		uint32_t *first =
+			&moment->first_ticks[slice->threads[run->thread]
+						     .process];
+
+		if (run->first_tick < *first)
+			*first = run->first_tick;
+	}
+	for (uint32_t i = 0; i < slice->process_count; i++) {
+		uint64_t from_ns = slice->processes[i].from_ns;
+
+		if (from_ns)
+			moment->first_ticks[i] = (uint32_t)FGT_ARRAY_BISECT(
+				at, slice->tick_count,
+				slice->tick_ns[at] < from_ns);
+	}
+	return 0;
+}
+
 static void make_groups(struct fgt_moment *moment, struct present *present,
 			uint32_t count)
 {
@@ -316,6 +357,8 @@ static void make_groups(struct fgt_moment *moment, struct present *present,
 	FGT_ARRAY_SORT(present, count, by_leader);
 	for (uint32_t i = 0; i < count; i++) {
 		uint32_t since = since_tick(moment, present[i].run);
+		bool is_known = since >
+				first_tick_of(moment, present[i].thread);
 
 		if (!i || present[i].leader != present[i - 1].leader) {
 			group = &moment->groups[moment->group_count++];
@@ -323,117 +366,22 @@ static void make_groups(struct fgt_moment *moment, struct present *present,
 				.run = present[i].run,
 				.first = i,
 				.first_tick = since,
+				.is_begin_known = is_known,
 				.is_same_wait = true,
 			};
 		} else if (present[i].wait != present[i - 1].wait) {
 			group->is_same_wait = false;
 		}
 		if (since < group->first_tick)
+			group->is_begin_known = is_known;
+		else if (since == group->first_tick)
+			group->is_begin_known &= is_known;
+		if (since < group->first_tick)
 			group->first_tick = since;
 		group->count++;
 		moment->threads[i] = present[i].thread;
 	}
 	moment->thread_count = count;
-}
-
-/* For each thread its run at the tick, or that of the next one with its number,
- * which several may have used. */
-static void find_present(const struct fgt_moment *moment, uint32_t *present)
-{
-	const struct fgt_ring_slice *slice = moment->slice;
-
-	for (uint32_t i = slice->thread_count; i-- > 0;) {
-		present[i] = moment->runs[i];
-		if (present[i] == FGT_ID_NONE && i + 1 < slice->thread_count &&
-		    slice->threads[i].tid == slice->threads[i + 1].tid)
-			present[i] = present[i + 1];
-	}
-}
-
-/* The thread that holds the lock that a thread waits for. */
-static uint32_t holder_of(const struct fgt_moment *moment,
-			  const uint32_t *present, uint32_t thread)
-{
-	const struct fgt_ring_slice *slice = moment->slice;
-	uint32_t run = moment->runs[thread], wait, at;
-	int32_t tid;
-
-	if (run == FGT_ID_NONE)
-		return FGT_ID_NONE;
-	wait = slice->runs[run].wait;
-	tid = wait ? slice->waits[wait - 1].owner_tid : 0;
-	if (!tid)
-		return FGT_ID_NONE;
-	at = fgt_slice_find_thread(slice, tid);
-	if (at >= slice->thread_count || slice->threads[at].tid != tid ||
-	    present[at] == FGT_ID_NONE)
-		return FGT_ID_NONE;
-	return slice->runs[present[at]].thread;
-}
-
-/* From a thread on, up to what has been visited. The first thread of the cycle
- * that this closes; FGT_ID_NONE: none. */
-static uint32_t visit(uint32_t from, const uint32_t *holders, uint32_t *visits)
-{
-	uint32_t thread = from, first, number = from + 1;
-
-	while (thread != FGT_ID_NONE && !visits[thread]) {
-		visits[thread] = number;
-		thread = holders[thread];
-	}
-	if (thread == FGT_ID_NONE || visits[thread] != number)
-		return FGT_ID_NONE;
-	first = thread;
-	for (uint32_t at = holders[thread]; at != thread; at = holders[at])
-		if (at < first)
-			first = at;
-	return first;
-}
-
-static void add_cycle(struct fgt_moment *moment, uint32_t first,
-		      const uint32_t *holders, uint32_t *used)
-{
-	uint32_t thread = first;
-
-	do {
-		moment->cycle_runs[(*used)++] = moment->runs[thread];
-		thread = holders[thread];
-	} while (thread != first);
-	moment->cycle_ends[moment->cycle_count++] = *used;
-}
-
-/* Of all threads, also of those that are not shown; ordered by their first
- * threads. Each thread is visited once: those of a hostile file may all wait for
- * each other. */
-static int find_cycles(struct fgt_moment *moment)
-{
-	FGT_AUTO(free) void *memory = NULL;
-	uint32_t count = moment->slice->thread_count, used = 0;
-	uint32_t *present, *holders, *visits, *is_first;
-
-	if (!FGT_ARRAY_NEW(moment->cycle_runs, count) ||
-	    !FGT_ARRAY_NEW(moment->cycle_ends, count))
-		return -ENOMEM;
-	memory = present = calloc(count, 4 * sizeof(*present));
-	if (!memory)
-		return -ENOMEM;
-	holders = present + count;
-	visits = holders + count;
-	is_first = visits + count;
-	find_present(moment, present);
-	for (uint32_t i = 0; i < count; i++)
-		holders[i] = holder_of(moment, present, i);
-	for (uint32_t i = 0; i < count; i++) {
-		uint32_t first = visits[i] ? FGT_ID_NONE
-					   : visit(i, holders, visits);
-
-		if (first != FGT_ID_NONE)
-			is_first[first] = true;
-	}
-	for (uint32_t i = 0; i < count; i++)
-		if (is_first[i])
-			add_cycle(moment, i, holders, &used);
-	return 0;
 }
 
 int fgt_moment_new(const struct fgt_ring_slice *slice, uint64_t at_ns,
@@ -459,6 +407,8 @@ int fgt_moment_new(const struct fgt_ring_slice *slice, uint64_t at_ns,
 	moment->slice = slice;
 	moment->tick = ticks - 1;
 	r = find_runs(moment);
+	if (r == 0)
+		r = find_first_ticks(moment);
 	if (r < 0)
 		return r;
 	if (!FGT_ARRAY_NEW(moment->groups, slice->thread_count) ||
@@ -468,7 +418,7 @@ int fgt_moment_new(const struct fgt_ring_slice *slice, uint64_t at_ns,
 	if (!count)
 		return -ENODATA;
 	make_groups(moment, present, count);
-	r = find_cycles(moment);
+	r = fgt_moment_find_cycles(moment);
 	if (r < 0)
 		return r;
 	*ret_moment = FGT_TAKE(moment);
@@ -480,6 +430,7 @@ void fgt_moment_free(struct fgt_moment *moment)
 	if (!moment)
 		return;
 	free(moment->runs);
+	free(moment->first_ticks);
 	free(moment->groups);
 	free(moment->threads);
 	free(moment->cycle_runs);

@@ -17,6 +17,7 @@ struct fgt_moment_group {
 	uint32_t run; /* of its first thread */
 	uint32_t first, count; /* of threads[] */
 	uint32_t first_tick; /* since when, of the one that is longest there */
+	bool is_begin_known; /* false: its process was not sampled before */
 	bool is_same_wait; /* also the same descriptor, child or time */
 };
 
@@ -24,6 +25,7 @@ struct fgt_moment {
 	const struct fgt_ring_slice *slice; /* borrowed */
 	uint32_t tick; /* the last one up to the instant */
 	uint32_t *runs; /* [slice->thread_count]: at the tick; FGT_ID_NONE */
+	uint32_t *first_ticks; /* [slice->process_count] */
 	struct fgt_moment_group *groups; /* by their first thread's tid */
 	uint32_t group_count;
 	uint32_t *threads; /* [thread_count], by group, then tid */
@@ -55,5 +57,10 @@ int fgt_moment_narrow(const struct fgt_ring_slice *slice, uint64_t oldest_ns,
 		      struct fgt_ring_slice **ret_slice, bool *ret_is_whole);
 void fgt_moment_free(struct fgt_moment *moment);
 FGT_DEFINE_AUTO(struct fgt_moment *, fgt_moment_free);
+
+/* ---- Between the parts of a moment --------------------------------------- */
+
+/* Of all threads at the tick: cycle_runs and cycle_ends. -ENOMEM. */
+int fgt_moment_find_cycles(struct fgt_moment *moment);
 
 #endif

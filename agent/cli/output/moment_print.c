@@ -56,7 +56,7 @@ static void add_since(struct fgt_words *words, const struct fgt_moment *moment,
 {
 	fgt_words_add(words, ", for ");
 	/* It was so before the first tick that is known. */
-	if (!group->first_tick)
+	if (!group->is_begin_known)
 		fgt_words_add(words, "at least ");
 	fgt_words_add_ms(words, since_ms(moment, group));
 }
@@ -249,7 +249,7 @@ static void put_group(struct fgt_json *json, const struct fgt_moment *moment,
 	fgt_json_put_string(json, "state",
 			    fgt_slice_state_name(slice, run->state));
 	fgt_json_put_uint(json, "since_ms", (uint64_t)since_ms(moment, group));
-	fgt_json_put_bool(json, "since_is_known", group->first_tick > 0);
+	fgt_json_put_bool(json, "since_is_known", group->is_begin_known);
 	put_reason(json, moment, run);
 	put_stack(json, slice, run->stack);
 	fgt_json_end_object(json);

@@ -377,9 +377,12 @@ static int cut_moment(const struct fgt_slice_work *work,
 	     i++)
 		r = cut_moment_from(work, asked->to_ns - looks_ns[i],
 				    most_runs[i], ret_slice);
-	return r == -EAGAIN || r == -ENODATA
-		       ? cut_moment_from(work, asked->from_ns, 0, ret_slice)
-		       : r;
+	if (r == -EAGAIN || r == -ENODATA)
+		r = cut_moment_from(work, asked->from_ns, 0, ret_slice);
+	/* Other targets are asked for the same time as the first one. */
+	if (r == 0)
+		(*ret_slice)->requested_from_ns = asked->from_ns;
+	return r;
 }
 
 static int cut(const struct fgt_slice_work *work,

@@ -181,6 +181,54 @@ def test_busy(bench):
         child.kill()
 
 
+def compare(name, ask, alone, several):
+    """Of several processes each has been there for as long as it has alone."""
+    apart = [(tid, group["since_ms"], group["since_is_known"],
+              several.get(tid))
+             for tid, group in alone.items() if tid not in several or
+             group["since_is_known"] != several[tid]["since_is_known"] or
+             abs(group["since_ms"] - several[tid]["since_ms"]) > 700]
+    ok(f"{name}: {ask}: for how long is as with -p alone", alone and
+       not apart, apart)
+
+
+def test_several(bench):
+    """For how long is known of each process of several, of which one has been
+    sampled for longer, and one naps."""
+    _, socket = bench.daemon("several")
+    children = [start(bench)[0] for _ in range(2)]
+    children.append(bench.start([bench.program("crowd"), "0", "3", "4", "60",
+                                 "300"], stdout=subprocess.PIPE, text=True))
+    children[2].stdout.readline()
+    for child in children:
+        bench.run("--socket", socket, "attach", str(child.pid))
+        time.sleep(1.2)
+    one = ("--socket", socket)
+    for ask in (["-n", "waits"], ["--all"]):
+        several = by_tid(stacks(bench, *one, *ask))
+        for child in children[:2]:
+            alone = by_tid(stacks(bench, *one, "-p", str(child.pid)))
+            ok("it is so for at least as long as it is sampled",
+               any(group["since_ms"] > 2000 and not group["since_is_known"]
+                   for group in alone.values()), alone)
+            compare("daemon", " ".join(ask), alone, several)
+    naps = [group for tid, group in several.items()
+            if group["state"] in ("poll", "epoll_wait")
+            and tid in by_tid(stacks(bench, *one, "-p", str(children[2].pid)))]
+    ok("naps are short in an answer of several, too",
+       naps and max(group["since_ms"] for group in naps) < 900, naps)
+    path = bench.path("several.fgt")
+    bench.run(*one, "slice", "-q", "--all", "--last", "10s", "-o", path)
+    several = by_tid(stacks(bench, path))
+    for child in children[:2]:
+        bench.run(*one, "slice", "-q", "-p", str(child.pid), "--last", "10s",
+                  "-o", bench.path("one.fgt"))
+        compare("file", "--all", by_tid(stacks(bench, bench.path("one.fgt"))),
+                several)
+    for child in children:
+        child.kill()
+
+
 def main():
     bench = Bench(sys.argv[1])
     try:
@@ -190,6 +238,7 @@ def main():
         test_past(bench, socket, child, expected)
         test_deadlock(bench, socket)
         test_busy(bench)
+        test_several(bench)
         none = ("--socket", bench.path("none.sock"))
         expect(bench, "a process that is not", 1, "4194304", *none, "-p",
                "4194304")
