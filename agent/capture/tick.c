@@ -67,6 +67,8 @@ static void write_verdict(struct fgt_sampled *sampled,
 		fgt_ring_set_wait(ring, thread->slot, verdict->wait);
 		fgt_look_follow(&sampled->look, thread, verdict->wait);
 	}
+	if (verdict->has_moved)
+		fgt_ring_set_moved(ring, thread->slot);
 	if (verdict->edges && verdict->edges->count)
 		fgt_ring_set_edges(ring, thread->slot, verdict->edges);
 	if (verdict->edges)

@@ -143,6 +143,11 @@ int fgt_ring_set_past(struct fgt_ring *ring, uint32_t slot,
 int fgt_ring_set_edges(struct fgt_ring *ring, uint32_t slot,
 		       const struct fgt_edge_list *edges);
 
+/* Between begin and commit: the thread got or left a CPU since the tick before,
+ * though its stack and state may be the same and edges may not show it. -EINVAL
+ * for a bad slot. */
+int fgt_ring_set_moved(struct fgt_ring *ring, uint32_t slot);
+
 /*
  * Between begin and commit: the reason for which a thread that is blocked at
  * this tick waits, until it has another state or stack, or another reason. 8

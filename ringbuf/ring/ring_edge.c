@@ -72,6 +72,18 @@ int fgt_ring_set_edges(struct fgt_ring *ring, uint32_t slot,
 	return 0;
 }
 
+int fgt_ring_set_moved(struct fgt_ring *ring, uint32_t slot)
+{
+	struct fgt_writer_thread *thread =
+		fgt_ring_find_thread(&ring->writer, slot);
+
+	if (!thread)
+		return -EINVAL;
+	fgt_ring_touch(&ring->writer, slot);
+	thread->has_moved = true;
+	return 0;
+}
+
 void fgt_ring_append_edges(struct fgt_writer *writer, uint32_t slot)
 {
 	struct fgt_writer_thread *thread = &writer->threads[slot];

@@ -362,12 +362,17 @@ static void commit_change(struct fgt_writer *writer, uint32_t slot)
 			      thread->next_state, wait, thread->credit_ticks);
 	}
 	thread->next_node = FGT_NODE_NONE;
+	/* Whatever was credited to earlier ticks. */
+	if (thread->has_moved)
+		fgt_ring_note_move(writer, slot, writer->now_ns);
+	thread->has_moved = false;
 }
 
 /* Edges and reason are of this tick. */
 static void forget_tick(struct fgt_writer *writer, uint32_t slot)
 {
 	writer->threads[slot].edge_count = 0;
+	writer->threads[slot].has_moved = false;
 	fgt_ring_drop_wait(writer,
 			   fgt_ring_take_next_wait(writer, slot, false));
 }

@@ -47,7 +47,7 @@ struct fgt_writer_thread {
 	uint16_t is_changing : 1, is_ending : 1;
 	uint16_t is_put_off : 1; /* not there at the tick that is open */
 	uint16_t is_logged : 1; /* in the tick that is being committed */
-	uint16_t has_next_wait : 1;
+	uint16_t has_next_wait : 1, has_moved : 1;
 	uint32_t edge_word; /* its first one, of fgt_writer.edge_words */
 	uint8_t edge_count : 7, is_on_first : 1;
 	uint8_t past_ticks; /* belong to the past; 0: none */

@@ -91,9 +91,15 @@ static uint32_t moved_tick(const struct fgt_ring_slice *slice, uint32_t thread,
 		i, slice->wake_count,
 		wakes[i].thread < thread ||
 			(wakes[i].thread == thread && wakes[i].at_ns <= at_ns));
+	uint64_t known_ns = slice->threads[thread].moved_ns;
 	uint32_t moved = 0, woken = 0;
 
-	if (edge && edges[edge - 1].thread == thread)
+	/* Edges do not show all moves. */
+	if (known_ns && known_ns <= at_ns)
+		moved = (uint32_t)FGT_ARRAY_BISECT(
+			i, slice->tick_count, slice->tick_ns[i] < known_ns);
+	if (edge && edges[edge - 1].thread == thread &&
+	    edges[edge - 1].tick > moved)
 		moved = edges[edge - 1].tick;
 	if (wake && wakes[wake - 1].thread == thread)
 		woken = (uint32_t)FGT_ARRAY_BISECT(

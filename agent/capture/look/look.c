@@ -375,6 +375,7 @@ struct fgt_verdict fgt_look_unsampled(struct fgt_look *look,
 		return verdict;
 	was_running = thread->is_shown_running;
 	verdict = look_at_blocked(look, tick, thread);
+	verdict.has_moved = thread->has_run && !thread->is_shown_running;
 	fgt_look_waited(look, tick, thread, was_running, &verdict);
 	return verdict;
 }

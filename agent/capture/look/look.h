@@ -46,6 +46,8 @@ struct fgt_verdict {
 	/* Since the tick before; NULL: not known. Borrowed of the look. */
 	const struct fgt_edge_list *edges;
 	const struct fgt_wait *wait; /* why it is blocked; NULL: as before */
+	/* It got or left a CPU since the tick before, shown by edges or not. */
+	bool has_moved;
 };
 
 static inline struct fgt_verdict

@@ -425,6 +425,7 @@ bool fgt_look_switched(struct fgt_look *look, const struct fgt_tick *tick,
 {
 	struct fgt_thread_switches *switches = switches_of(look, thread);
 	struct fgt_switch_slot slot;
+	uint16_t blocks;
 
 	look->then.ns = 0;
 	if (!look->switches || !switches)
@@ -433,7 +434,7 @@ bool fgt_look_switched(struct fgt_look *look, const struct fgt_tick *tick,
 	/* Being switched at this very moment. Only leaving its CPU marks it
 	 * again, not getting one. */
 	if (!read_slot(look, switches, &slot)) {
-		thread->needs_look = true;
+		thread->needs_look = ret_verdict->has_moved = true;
 		return true;
 	}
 	switches->version = slot.version;
@@ -451,9 +452,11 @@ bool fgt_look_switched(struct fgt_look *look, const struct fgt_tick *tick,
 	    (!thread->needs_look || switches->is_shown_runnable))
 		return true;
 	thread->needs_look = false;
+	blocks = switches->seen.blocks;
 	take_edges(look, tick, thread, &slot);
 	*ret_verdict = find(look, tick, thread, &slot);
 	ret_verdict->edges = &look->edges;
+	ret_verdict->has_moved = switches->seen.blocks != blocks;
 	/* What it does since is for the next tick: its change has been
 	 * taken. */
 	if (!slot.is_on &&

@@ -275,13 +275,14 @@ static void latest_move_is_known_to_cuts_after_it(void **state)
 		.is_on_first = true,
 		.ns = { 2 * PERIOD_NS - 4000000, 2 * PERIOD_NS - 3000000 }
 	};
-	/* Changed, changed by credit, switched, woken, came later. */
-	static const uint64_t wanted_ticks[] = { 2, 1, 2, 2, 2, 1 };
+	/* Changed, changed by credit, switched, woken, came later; moved, and
+	 * edges do not show it; the same, and changed by credit. */
+	static const uint64_t wanted_ticks[] = { 2, 1, 2, 2, 2, 1, 2, 2 };
 	const struct fgt_frame frame = { .address = 9 };
 	const struct fgt_wait wait = { .kind = FGT_WAIT_SLEEP };
 
 	(void)state;
-	for (int i = 0; i < 6; i++) {
+	for (int i = 0; i < 8; i++) {
 		FGT_AUTO(fgt_ring_free)
 		struct fgt_ring *ring = kit_ring(101, 30, 1 << 20);
 		uint32_t slot = kit_thread(ring, WAITED);
@@ -295,7 +296,7 @@ static void latest_move_is_known_to_cuts_after_it(void **state)
 		begin(ring, 2);
 		if (i == 0 || i == 4)
 			kit_set(ring, slot, 100, 4, BLOCKED);
-		if (i == 1)
+		if (i == 1 || i == 7)
 			fgt_ring_set(ring, slot, &frame, 1, BLOCKED, 1);
 		if (i == 2)
 			fgt_ring_set_edges(ring, slot, &edges);
@@ -303,6 +304,8 @@ static void latest_move_is_known_to_cuts_after_it(void **state)
 			wake(ring, slot, 2 * PERIOD_NS - 5, 901, 77);
 		if (i == 5) /* a reason that is known later is no move */
 			fgt_ring_set_wait(ring, slot, &wait);
+		if (i >= 6)
+			fgt_ring_set_moved(ring, slot);
 		fgt_ring_tick_commit(ring);
 		run_until(ring, 3);
 		assert_int_equal(moved_ns(ring), wanted_ticks[i] * PERIOD_NS);
