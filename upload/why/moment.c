@@ -244,7 +244,9 @@ int fgt_moment_narrow(const struct fgt_ring_slice *slice, uint64_t oldest_ns,
 		const struct fgt_run *run = &slice->runs[i];
 
 		if (run->first_tick + run->tick_count != end &&
-		    !(kept == run + 1 && goes_on(slice, run)))
+		    !(kept == run + 1 && goes_on(slice, run) &&
+		      moved_tick(slice, run->thread, end - 1) <
+			      kept->first_tick))
 			continue;
 		kept = run;
 		runs[first - 1] = *run;

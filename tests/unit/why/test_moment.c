@@ -318,10 +318,29 @@ static void what_began_before_the_slice_is_reached(void **state)
 	fgt_ring_slice_free(slice);
 }
 
+/* The reason is known later, but the thread has moved then. */
+static void a_move_ends_what_went_on(void **state)
+{
+	struct fgt_ring_slice *slice = fixture_new(10), *part;
+	uint32_t thread = fixture_thread(slice, 4242, "t");
+	uint32_t stack = fixture_stack(slice, "main;take;lock");
+
+	(void)state;
+	fixture_run(slice, thread, 0, 8, stack, FIXTURE_FUTEX);
+	fixture_run(slice, thread, 8, 2, stack, FIXTURE_FUTEX);
+	fixture_wait(slice, FGT_WAIT_MUTEX, 4243, "");
+	slice->threads[thread].moved_ns = tick_ns(8);
+	assert_int_equal(fgt_moment_narrow(slice, 0, &part, &is_whole), 0);
+	fgt_ring_slice_free(slice);
+	assert_int_equal(part->run_count, 1);
+	fgt_ring_slice_free(part);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(equal_stacks_are_one_group),
+		cmocka_unit_test(a_move_ends_what_went_on),
 		cmocka_unit_test(what_began_before_the_slice_is_reached),
 		cmocka_unit_test(holder_is_the_thread_that_has_the_number_then),
 		cmocka_unit_test(
