@@ -16,6 +16,7 @@
 #include "ringbuf/base/clock.h"
 #include "ringbuf/base/sink.h"
 #include "ringbuf/slice/slice_codec.h"
+#include "ringbuf/slice/wall_clock.h"
 
 #define TIMEOUT_NS	UINT64_C(30000000000)
 #define SILENT_NS	UINT64_C(2000000000) /* then the wait is announced */
@@ -311,6 +312,16 @@ enum fgt_exit fgt_fetch_exit(int error)
 	default:
 		return fgt_exit_of(error);
 	}
+}
+
+/* The daemon fills in that end, or its own now, which is later than this one. */
+void fgt_fetch_now(const char *verb, const struct fgt_ring_slice *slice,
+		   struct fgt_now *now)
+{
+	if (slice->requested_to_ns >= now->mono_ns)
+		return;
+	fgt_now_at_end(slice, now);
+	fgt_note(verb, "the target has ended: now is its end");
 }
 
 int fgt_fetch_ring(const struct fgt_arguments *arguments,

@@ -87,6 +87,11 @@ int fgt_fetch_put_target(struct fgt_builder *request, const char *text,
 /* Exit status for an error of the above: no agent, not permitted, … */
 enum fgt_exit fgt_fetch_exit(int error);
 
+/* now, read before a request without an end: of a target that has ended it
+ * becomes its end, with a note. */
+void fgt_fetch_now(const char *verb, const struct fgt_ring_slice *slice,
+		   struct fgt_now *now);
+
 /* Everything that the rings of the targets hold that the flags choose. The
  * errors of fgt_fetch_slices(). */
 int fgt_fetch_ring(const struct fgt_arguments *arguments,

@@ -196,6 +196,8 @@ static int get_slice(const struct fgt_arguments *arguments,
 {
 	int r = fetch(arguments, question, ret_slice, why);
 
+	if (r == 0 && !question->is_past)
+		fgt_fetch_now(NAME, *ret_slice, &question->now);
 	if (r == 0 || question->is_past || !question->pid ||
 	    (r != -EHOSTDOWN && r != -ESRCH && r != -ENOENT && r != -EPERM &&
 	     r != -EACCES))

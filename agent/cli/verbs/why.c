@@ -69,15 +69,6 @@ static int read_range(const struct fgt_ring_slice *slice,
 	return r;
 }
 
-/* That of a target that has ended is its end: without an end in the request,
- * the daemon fills in that, or its own now, which is later than this one. */
-static void find_now(const struct fgt_ring_slice *slice,
-		     struct question *question)
-{
-	if (slice->requested_to_ns < question->now.mono_ns)
-		fgt_now_at_end(slice, &question->now);
-}
-
 /* The longest span or task of that name, or trace, that began in the range. */
 static int find_span(const struct fgt_ring_slice *slice,
 		     struct question *question, struct fgt_why *why)
@@ -221,7 +212,7 @@ static int run(const struct fgt_arguments *arguments)
 		r = fgt_fetch_ring(arguments, &slice, &why);
 		if (r < 0)
 			return fgt_complain_why(NAME, fgt_fetch_exit(r), &why);
-		find_now(slice, &question);
+		fgt_fetch_now(NAME, slice, &question.now);
 	}
 	if (read_range(slice, &question, &why) < 0)
 		return fgt_complain(NAME, FGT_EXIT_USAGE, "%s", why.text);

@@ -189,6 +189,10 @@ def test_end(bench, socket):
     ok("the last second is that before its end",
        answer["range"]["ms"] > 950 and answer["range"]["to"] == "now",
        answer["range"])
+    result = bench.run("--socket", socket, "stacks", "-p",
+                       str(service.child.pid))
+    ok("stacks are those of its end", "now\n" in result.stdout and
+       "has ended" in result.stderr, result.stdout + result.stderr)
 
 
 def main():
