@@ -10,6 +10,7 @@
 #include <stdarg.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -21,12 +22,15 @@
 
 static bool g_is_readable = true;
 
+/* As the recorder reads: what lies around a word may be no lock's. */
 static bool read_own(void *context, uint64_t address, void *buffer, size_t len)
 {
+	const struct iovec to = { buffer, len };
+	const struct iovec from = { (void *)(uintptr_t)address, len };
+
 	(void)context;
-	if (g_is_readable)
-		memcpy(buffer, (void *)(uintptr_t)address, len);
-	return g_is_readable;
+	return g_is_readable &&
+	       process_vm_readv(getpid(), &to, 1, &from, 1, 0) == (ssize_t)len;
 }
 
 static bool is_thread(void *context, int32_t tid)
@@ -121,6 +125,32 @@ static void writer_of_rwlock_is_named(void **state)
 	assert_int_equal(wait.kind, FGT_WAIT_RWLOCK);
 	assert_int_equal(wait.owner_tid, gettid());
 	assert_int_equal(wait.address, ADDRESS(lock));
+	lock.__data.__writers_futex = 3; /* a writer waits */
+	wait = decode(SYS_futex, ADDRESS(lock.__data.__writers_futex),
+		      FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, 3, 0);
+	assert_int_equal(wait.kind, FGT_WAIT_RWLOCK);
+	assert_int_equal(wait.owner_tid, gettid());
+	assert_int_equal(wait.address, ADDRESS(lock));
+}
+
+static void readers_of_rwlock_have_no_names(void **state)
+{
+	pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
+	struct fgt_wait wait;
+
+	(void)state;
+	pthread_rwlock_rdlock(&lock);
+	lock.__data.__readers |= 2; /* a writer waits */
+	lock.__data.__wrphase_futex = 2;
+	wait = decode(SYS_futex, ADDRESS(lock.__data.__wrphase_futex),
+		      FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, 2, 0);
+	assert_int_equal(wait.kind, FGT_WAIT_RWLOCK);
+	assert_int_equal(wait.owner_tid, 0);
+	assert_int_equal(wait.address, ADDRESS(lock));
+	lock.__data.__readers = 2; /* no reader: something else */
+	wait = decode(SYS_futex, ADDRESS(lock.__data.__wrphase_futex),
+		      FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, 2, 0);
+	assert_int_equal(wait.kind, FGT_WAIT_NOTIFICATION);
 }
 
 static int32_t owner_of(uint32_t kind, uint64_t address)
@@ -278,6 +308,7 @@ int main(void)
 		cmocka_unit_test(holder_of_mutex_is_named),
 		cmocka_unit_test(doubtful_owner_is_not_named),
 		cmocka_unit_test(writer_of_rwlock_is_named),
+		cmocka_unit_test(readers_of_rwlock_have_no_names),
 		cmocka_unit_test(owner_is_read_again),
 		cmocka_unit_test(other_futexes_are_notifications),
 		cmocka_unit_test(sleep_has_its_length),
