@@ -342,7 +342,7 @@ static struct fgt_embed_server *find_server(const char *destination)
 		struct fgt_embed_server server;
 	} rows[SERVERS_MAX];
 	static unsigned int next;
-	uint64_t hash = fgt_embed_lost_hash(destination);
+	uint64_t hash = fgt_embed_hash_destination(destination);
 
 	for (unsigned int i = 0; i < SERVERS_MAX; i++)
 		if (rows[i].destination == hash)
@@ -384,7 +384,7 @@ static int deliver(const uint8_t *bytes, size_t len_bytes,
 
 	own.limited =
 		fgt_pauses_mask(&server->pauses, fgt_clock_ns(CLOCK_MONOTONIC));
-	fgt_embed_lost_take(fgt_embed_lost_hash(destination),
+	fgt_embed_lost_take(fgt_embed_hash_destination(destination),
 			    &server->discards);
 	own.discards = &server->discards;
 	if (rc == 0)
@@ -407,7 +407,7 @@ static void lost(const char *destination, enum fgt_discard_reason reason,
 		 uint32_t count)
 {
 	struct fgt_embed_server *server = find_server(destination);
-	uint64_t hash = fgt_embed_lost_hash(destination);
+	uint64_t hash = fgt_embed_hash_destination(destination);
 	bool is_whole = reason == FGT_DISCARD_QUEUE ||
 			server->unsent == FGT_CATEGORY_TRANSACTION;
 

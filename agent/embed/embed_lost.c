@@ -21,7 +21,7 @@ static struct {
 	} rows[ROWS];
 } lost = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-uint64_t fgt_embed_lost_hash(const char *destination)
+uint64_t fgt_embed_hash_destination(const char *destination)
 {
 	return fgt_hash_bytes(destination, strlen(destination));
 }

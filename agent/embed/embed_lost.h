@@ -13,7 +13,8 @@
 
 #include "upload/deliver/sentry_report.h"
 
-uint64_t fgt_embed_lost_hash(const char *destination);
+/* What stands for it, in memory and in a spool. */
+uint64_t fgt_embed_hash_destination(const char *destination);
 
 void fgt_embed_lost_add(uint64_t destination, enum fgt_discard_reason reason,
 			enum fgt_sentry_category category, uint32_t count);

@@ -35,7 +35,7 @@ static uint64_t wall_now(void)
 static void write_name(const char *destination, char *name, size_t size)
 {
 	snprintf(name, size, "#%016llx",
-		 (unsigned long long)fgt_embed_lost_hash(destination));
+		 (unsigned long long)fgt_embed_hash_destination(destination));
 }
 
 static int parse(const struct fgt_embed_spool *spool,
@@ -290,7 +290,7 @@ static int send_file(int fd, const struct fgt_embed_spool *spool,
 	payload = fgt_spooled_payload(&spooled);
 	limits.limited = fgt_pauses_mask(&spool->server->pauses,
 					 fgt_clock_ns(CLOCK_MONOTONIC));
-	fgt_embed_lost_take(fgt_embed_lost_hash(spool->destination),
+	fgt_embed_lost_take(fgt_embed_hash_destination(spool->destination),
 			    &spool->server->discards);
 	limits.discards = &spool->server->discards;
 	r = fgt_dispatch_payload(&payload, destination, &limits, &outcome, why);

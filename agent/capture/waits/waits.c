@@ -224,12 +224,17 @@ static bool read_mutex(const uint64_t *args,
 	return true;
 }
 
+static bool is_rwlock(const struct rwlock_words *words)
+{
+	return words->phase <= 3 && words->is_shared >= 0 &&
+	       words->is_shared <= 1;
+}
+
 /* 0: none is known for sure. */
 static int32_t rwlock_writer(const struct rwlock_words *words,
 			     const struct fgt_wait_source *source)
 {
-	if (words->phase > 3 || words->is_shared < 0 || words->is_shared > 1 ||
-	    !is_thread(source, words->writer))
+	if (!is_rwlock(words) || !is_thread(source, words->writer))
 		return 0;
 	return words->writer;
 }
@@ -270,10 +275,8 @@ static bool read_read_rwlock(const uint64_t *args,
 	    lock.readers > RWLOCK_READERS_MAX ||
 	    lock.waiting_writers > RWLOCK_READERS_MAX ||
 	    lock.words.padding[0] || lock.words.padding[1] ||
-	    lock.words.writer || lock.words.is_shared < 0 ||
-	    lock.words.is_shared > 1)
+	    lock.words.writer || !is_rwlock(&lock.words))
 		return false;
-	wait->owner_tid = 0;
 	wait->address = address;
 	return true;
 }

@@ -112,25 +112,28 @@ static void doubtful_owner_is_not_named(void **state)
 	g_is_readable = true;
 }
 
+static void assert_waits_for(const pthread_rwlock_t *lock,
+			     const unsigned int *word, int32_t owner_tid)
+{
+	const struct fgt_wait wait =
+		decode(SYS_futex, ADDRESS(*word),
+		       FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, *word, 0);
+
+	assert_int_equal(wait.kind, FGT_WAIT_RWLOCK);
+	assert_int_equal(wait.owner_tid, owner_tid);
+	assert_int_equal(wait.address, ADDRESS(*lock));
+}
+
 static void writer_of_rwlock_is_named(void **state)
 {
 	pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
-	struct fgt_wait wait;
 
 	(void)state;
 	pthread_rwlock_wrlock(&lock);
 	lock.__data.__wrphase_futex = 3; /* a reader waits */
-	wait = decode(SYS_futex, ADDRESS(lock.__data.__wrphase_futex),
-		      FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, 3, 0);
-	assert_int_equal(wait.kind, FGT_WAIT_RWLOCK);
-	assert_int_equal(wait.owner_tid, gettid());
-	assert_int_equal(wait.address, ADDRESS(lock));
+	assert_waits_for(&lock, &lock.__data.__wrphase_futex, gettid());
 	lock.__data.__writers_futex = 3; /* a writer waits */
-	wait = decode(SYS_futex, ADDRESS(lock.__data.__writers_futex),
-		      FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, 3, 0);
-	assert_int_equal(wait.kind, FGT_WAIT_RWLOCK);
-	assert_int_equal(wait.owner_tid, gettid());
-	assert_int_equal(wait.address, ADDRESS(lock));
+	assert_waits_for(&lock, &lock.__data.__writers_futex, gettid());
 }
 
 static void readers_of_rwlock_have_no_names(void **state)
@@ -142,11 +145,7 @@ static void readers_of_rwlock_have_no_names(void **state)
 	pthread_rwlock_rdlock(&lock);
 	lock.__data.__readers |= 2; /* a writer waits */
 	lock.__data.__wrphase_futex = 2;
-	wait = decode(SYS_futex, ADDRESS(lock.__data.__wrphase_futex),
-		      FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, 2, 0);
-	assert_int_equal(wait.kind, FGT_WAIT_RWLOCK);
-	assert_int_equal(wait.owner_tid, 0);
-	assert_int_equal(wait.address, ADDRESS(lock));
+	assert_waits_for(&lock, &lock.__data.__wrphase_futex, 0);
 	lock.__data.__readers = 2; /* no reader: something else */
 	wait = decode(SYS_futex, ADDRESS(lock.__data.__wrphase_futex),
 		      FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, 2, 0);
