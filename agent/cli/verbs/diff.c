@@ -402,11 +402,7 @@ static int run(const struct fgt_arguments *arguments)
 	fgt_ring_slice_free(pair.before);
 	fgt_ring_slice_free(pair.after);
 	if (r < 0)
-		return fgt_complain_why(NAME,
-					arguments->operand_count
-						? fgt_exit_of(r)
-						: fgt_fetch_exit(r),
-					&why);
+		return fgt_complain_why(NAME, fgt_fetch_exit(r), &why);
 	return (int)fgt_finish_stdout(NAME);
 }
 

@@ -122,6 +122,13 @@ def main():
                           "--against-to", "m:2")
         ok("a time without ticks is named", empty.returncode != 0 and
            "the time to compare with" in empty.stderr, empty)
+        for flag in "against-from", "against-to", "from", "to":
+            times = {"from": "-1s", "to": "now", "against-from": "-3s",
+                     "against-to": "-2s", flag: "yesterday"}
+            bad = bench.run("diff", paths[1], *(
+                f"--{name}={value}" for name, value in times.items()))
+            ok(f"--{flag} that is no time is a mistake in use",
+               bad.returncode == 2 and "'yesterday'" in bad.stderr, bad)
         service.child.kill()
     finally:
         bench.close()
