@@ -50,6 +50,28 @@ def test_attach(bench, agent_socket):
                  "sampling.include_self", "attach", str(agent), env=env)
 
 
+def test_attach_flags(bench, agent_socket):
+    """-p and -n, as the other verbs have them, and as environment."""
+    env = dict(os.environ, FGTRACE_SOCKET=agent_socket)
+    copy = bench.path("12345678")
+    shutil.copy2(shutil.which("sleep"), copy)
+    first, second = (bench.start([name, "60"]) for name in ("sleep", copy))
+    time.sleep(0.3)
+    for verb, word in (("attach", "sampling"), ("detach", "no longer sampling")):
+        by_pid = bench.run(verb, "-p", str(first.pid), env=env)
+        ok(f"{verb} -p", by_pid.returncode == 0 and by_pid.stdout ==
+           f"{word} {first.pid} sleep\n", by_pid)
+        by_name = bench.run(verb, "-n", "12345678", env=env)
+        ok(f"{verb} -n of a name that is a number", by_name.returncode == 0 and
+           f"{word} {second.pid} 12345678\n" in by_name.stdout, by_name)
+    argument = bench.run("attach", str(second.pid),
+                         env=dict(env, FGTRACE_PID=str(first.pid)))
+    ok("an argument instead of what the environment names", argument.stdout ==
+       f"sampling {second.pid} 12345678\n", argument)
+    first.kill()
+    second.kill()
+
+
 def test_attach_name(bench, agent_socket):
     """A name stays attached; only living processes are listed as sampled."""
     env = dict(os.environ, FGTRACE_SOCKET=agent_socket)
@@ -204,6 +226,7 @@ def run(bench):
     pid = start_busy(bench)
     agent_socket = start_sampling(bench, pid)
     test_attach(bench, agent_socket)
+    test_attach_flags(bench, agent_socket)
     test_attach_name(bench, agent_socket)
     test_attach_several(bench, agent_socket)
     test_other_users(bench, agent_socket, pid)

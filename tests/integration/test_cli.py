@@ -182,6 +182,9 @@ def test_usage(bench):
             ("too long", "hour", "record", "-d", "2h", "--", "true"),
             ("convert of nothing", "argument is missing", "convert"),
             ("attach of nothing", "argument is missing", "attach"),
+            ("attach -p of a name", "whole number", "attach", "-p", "cat"),
+            ("attach of both", "exclude each other", "attach", "-p", "1",
+             "-n", "cat"),
             ("config of nothing", "argument is missing", "config"),
             ("unknown action", "config check", "config", "chek"),
             ("missing configuration", "", "config", "check", "-c", "/none")):
@@ -202,7 +205,8 @@ def test_usage(bench):
 def test_no_agent(bench):
     missing = bench.path("no.sock")
     for verb, *arguments in (("status",), ("targets",), ("slice",),
-                             ("attach", "1"), ("detach", "1")):
+                             ("attach", "1"), ("detach", "1"),
+                             ("attach", "-p", "1", "2")):
         expect_error(bench, f"{verb} without agent", 3, "no agent", verb,
                      *arguments, "--socket", missing)
     stale = socket.socket(socket.AF_UNIX)

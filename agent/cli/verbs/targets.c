@@ -32,7 +32,21 @@ static const struct fgt_option options[] = {
 	{ .name = NULL },
 };
 
+/* Of attach and detach; the first rows of their tables. */
+enum {
+	PID_OPTION,
+	NAME_OPTION
+};
+#define TARGET_OPTIONS                                                         \
+	{ "pid", 'p', "PID", "the process, as an argument without -p",         \
+	  "name " },                                                           \
+	{                                                                      \
+		"name", 'n', "NAME", "those of that name, whatever it is",     \
+			"pid "                                                 \
+	}
+
 static const struct fgt_option detach_options[] = {
+	TARGET_OPTIONS,
 	JSON_OPTION,
 	SOCKET_OPTION,
 	{ .name = NULL },
@@ -44,6 +58,7 @@ static const struct fgt_option metrics_options[] = {
 };
 
 static const struct fgt_option attach_options[] = {
+	TARGET_OPTIONS,
 	{ "children", 0, NULL, "and the processes that it starts", NULL },
 	JSON_OPTION,
 	SOCKET_OPTION,
@@ -60,7 +75,9 @@ static int call(const struct fgt_arguments *arguments, const char *socket_path,
 				   : arguments->verb->name;
 	int r = fgt_builder_new_request(name, &request);
 
-	if (r == 0 && target)
+	if (r == 0 && target && target == arguments->values[NAME_OPTION])
+		fgt_builder_string(request, "name", target);
+	else if (r == 0 && target)
 		r = fgt_fetch_put_target(request, target, why);
 	if (r < 0)
 		return r;
@@ -142,15 +159,48 @@ static int run(const struct fgt_arguments *arguments)
 {
 	char socket_path[FGT_SOCKET_PATH_SIZE];
 	struct fgt_why why = { "" };
-	int status = FGT_EXIT_OK;
 	int r = fgt_fetch_socket(arguments, socket_path, sizeof(socket_path),
 				 &why);
 
 	if (r < 0)
 		return fgt_complain_why(arguments->verb->name,
 					fgt_fetch_exit(r), &why);
-	if (arguments->operand_count == 0)
-		return run_for(arguments, socket_path, NULL);
+	return run_for(arguments, socket_path, NULL);
+}
+
+/* By -p or -n; what the environment has of them is for no other argument. */
+static const char *flagged(const struct fgt_arguments *arguments)
+{
+	for (int i = PID_OPTION; i <= NAME_OPTION; i++)
+		if (arguments->values[i] &&
+		    (arguments->is_flag[i] || !arguments->operand_count))
+			return arguments->values[i];
+	return NULL;
+}
+
+/* The target of a flag, and each argument. */
+static int run_each(const struct fgt_arguments *arguments)
+{
+	const char *name = arguments->verb->name, *flag = flagged(arguments);
+	char socket_path[FGT_SOCKET_PATH_SIZE];
+	struct fgt_why why = { "" };
+	int status = FGT_EXIT_OK;
+	int64_t pid;
+	int r = fgt_options_get_number(arguments, "pid", 1, INT32_MAX, 0, &pid,
+				       &why);
+
+	if (r == 0)
+		r = fgt_fetch_socket(arguments, socket_path,
+				     sizeof(socket_path), &why);
+	if (r == 0 && !flag && !arguments->operand_count)
+		r = fgt_why_set(&why, -EINVAL,
+				"an argument is missing; write fgtrace-agent "
+				"%s %s",
+				name, arguments->verb->synopsis);
+	if (r < 0)
+		return fgt_complain_why(name, fgt_fetch_exit(r), &why);
+	if (flag)
+		status = run_for(arguments, socket_path, flag);
 	/* Without an agent each of them would fail in the same way. */
 	for (int i = 0;
 	     i < arguments->operand_count && status != FGT_EXIT_NO_AGENT; i++) {
@@ -164,12 +214,11 @@ static int run(const struct fgt_arguments *arguments)
 
 const struct fgt_verb fgt_verb_attach = {
 	.name = "attach",
-	.synopsis = "PID|NAME... [--children]",
+	.synopsis = "PID|NAME... | -p PID | -n NAME [--children]",
 	.summary = "make the daemon sample processes",
 	.options = attach_options,
-	.operands_min = 1,
 	.operands_max = INT_MAX,
-	.run = run,
+	.run = run_each,
 	.help = "A NAME attaches every process of that name that you may "
 		"trace, also those that\nstart later, until it is detached. "
 		"Sampling goes on until the process ends or is\ndetached. If "
@@ -177,18 +226,18 @@ const struct fgt_verb fgt_verb_attach = {
 		"its own\nline and the exit status is 1.\n"
 		"\nExamples:\n"
 		"  fgtrace-agent attach 1234\n"
+		"  fgtrace-agent attach -p 1234\n"
 		"  fgtrace-agent attach $(pgrep nginx)\n"
 		"  fgtrace-agent attach postgres --children\n",
 };
 
 const struct fgt_verb fgt_verb_detach = {
 	.name = "detach",
-	.synopsis = "PID|NAME...",
+	.synopsis = "PID|NAME... | -p PID | -n NAME",
 	.summary = "make the daemon stop sampling processes",
 	.options = detach_options,
-	.operands_min = 1,
 	.operands_max = INT_MAX,
-	.run = run,
+	.run = run_each,
 	.help = "What was recorded of them is discarded.\n"
 		"\nExample:\n"
 		"  fgtrace-agent detach 1234\n",
