@@ -161,14 +161,14 @@ static struct fgt_target *find(const struct fgt_sampler *sampler,
 	return NULL;
 }
 
-/* It has ticked, or is not sampled any more. */
-static bool has_ticked(const struct fgt_sampler *sampler,
-		       const struct fgt_target *target)
+/* Each has ticked, or does not tick any more. */
+static bool have_ticked(const struct fgt_sampler *sampler)
 {
-	uint32_t index = index_of(sampler, target);
-
-	return index == sampler->target_count ||
-	       sampler->targets[index]->has_ticked;
+	for (uint32_t i = 0; i < sampler->target_count; i++)
+		if (!sampler->targets[i]->has_ticked &&
+		    fgt_target_is_alive(sampler->targets[i]->target))
+			return false;
+	return true;
 }
 
 /* With the mutex held. False: until has passed. */
@@ -188,25 +188,8 @@ static struct timespec in_a_second(void)
 	return until;
 }
 
-/*
- * With the mutex held: hands sampled over, and waits for its first tick. The
- * caller holds a reference to target.
- */
-static void hand_over(struct fgt_sampler *sampler, struct fgt_sampled *sampled,
-		      const struct fgt_target *target)
-{
-	struct timespec until = in_a_second();
-
-	sampler->targets[sampler->target_count++] = sampled;
-	pthread_cond_broadcast(&sampler->changed);
-	while (sampler->is_started && !has_ticked(sampler, target) &&
-	       fgt_target_is_alive(target) && wait_until(sampler, &until))
-		;
-}
-
-int fgt_sampler_attach(struct fgt_sampler *sampler, int32_t pid,
-		       size_t ring_bytes, struct fgt_target **ret_target,
-		       struct fgt_why *why)
+int fgt_sampler_add(struct fgt_sampler *sampler, int32_t pid, size_t ring_bytes,
+		    struct fgt_target **ret_target, struct fgt_why *why)
 {
 	FGT_AUTO(fgt_sampled_free) struct fgt_sampled *sampled = NULL;
 	struct fgt_target *known;
@@ -242,9 +225,33 @@ int fgt_sampler_attach(struct fgt_sampler *sampler, int32_t pid,
 				 FGT_TARGETS_MAX);
 	} else {
 		*ret_target = fgt_target_get(sampled->target);
-		hand_over(sampler, FGT_TAKE(sampled), *ret_target);
+		sampler->targets[sampler->target_count++] = FGT_TAKE(sampled);
+		pthread_cond_broadcast(&sampler->changed);
 	}
 	pthread_mutex_unlock(&sampler->mutex);
+	return rc;
+}
+
+void fgt_sampler_await(struct fgt_sampler *sampler)
+{
+	struct timespec until = in_a_second();
+
+	fgt_heartbeat_set(fgt_heartbeat_of_caller(), FGT_STEP_WORK, 0);
+	pthread_mutex_lock(&sampler->mutex);
+	while (sampler->is_started && !have_ticked(sampler) &&
+	       wait_until(sampler, &until))
+		;
+	pthread_mutex_unlock(&sampler->mutex);
+}
+
+int fgt_sampler_attach(struct fgt_sampler *sampler, int32_t pid,
+		       size_t ring_bytes, struct fgt_target **ret_target,
+		       struct fgt_why *why)
+{
+	int rc = fgt_sampler_add(sampler, pid, ring_bytes, ret_target, why);
+
+	if (rc == 0)
+		fgt_sampler_await(sampler);
 	if (rc == 0 && fgt_target_is_given_up(*ret_target)) {
 		fgt_target_put(*ret_target);
 		rc = fgt_why_set(why, -EAGAIN, FGT_GIVEN_UP, "reading it");

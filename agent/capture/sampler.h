@@ -74,12 +74,18 @@ void fgt_sampler_stop(struct fgt_sampler *sampler);
 
 /*
  * Samples a process from the next tick on, into a ring of ring_bytes (0: that
- * of the options); the first tick has run when this returns if the sampler is
- * started (at most 1 s). -EEXIST already sampled (ret_target is set), -ESRCH,
+ * of the options). -EEXIST already sampled (ret_target is set), -ESRCH,
  * -EPERM/-EACCES with a remedy, -ENOSPC more than 256 targets, -ENOMEM. Where
  * the sampler is watched, -EAGAIN: the process, or another one of its user,
  * could not be read in time. Any thread.
  */
+int fgt_sampler_add(struct fgt_sampler *sampler, int32_t pid, size_t ring_bytes,
+		    struct fgt_target **ret_target, struct fgt_why *why);
+/* If the sampler is started, waits at most 1 s for the first tick of all that
+ * were added. Those that could not be read have been given up then, see
+ * fgt_target_is_given_up(). Any thread. */
+void fgt_sampler_await(struct fgt_sampler *sampler);
+/* Both; -EAGAIN also where the first tick has given it up. */
 int fgt_sampler_attach(struct fgt_sampler *sampler, int32_t pid,
 		       size_t ring_bytes, struct fgt_target **ret_target,
 		       struct fgt_why *why);

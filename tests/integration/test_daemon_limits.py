@@ -366,6 +366,25 @@ def children_leave_room_for_root(checks, bench):
     daemon.end()
 
 
+def children_are_attached_together(checks, bench):
+    """Each has its first tick, which is not waited for before the next one."""
+    daemon = Daemon(bench, "together", "sampling: { hz = 2; };")
+    parent = bench.start(["sh", "-c", "for i in 1 2 3 4 5 6 7 8 9 10 11 12; "
+                          "do sleep 600 & done; echo; wait"],
+                         stdout=subprocess.PIPE, start_new_session=True)
+    parent.stdout.readline()
+    began = time.monotonic()
+    reply = call(daemon.socket, "attach", pid=parent.pid, children=True)
+    took = time.monotonic() - began
+    targets = daemon.status()["targets"]
+    os.killpg(parent.pid, signal.SIGKILL)
+    checks.ok("12 children at 2 Hz are attached within 3 s", reply["ok"] and
+              len(targets) == 13 and took < 3, (took, len(targets), reply))
+    checks.ok("… and all have ticked", all(
+        target["samples_blocked"] for target in targets), targets)
+    daemon.end()
+
+
 def memory_group(name, limit):
     """A group of this limit, or None where none can be made."""
     for parent, file in (("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
@@ -426,4 +445,5 @@ if __name__ == "__main__":
                 few_descriptors, descriptors_in_messages,
                 no_rights_are_added,
                 users_leave_room_for_root, children_leave_room_for_root,
+                children_are_attached_together,
                 rings_heed_the_memory_group])

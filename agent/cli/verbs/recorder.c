@@ -99,9 +99,9 @@ static int attach(struct fgt_recorder *recorder,
 	int error = 0;
 
 	for (uint32_t i = 0; i < processes->count; i++) {
-		int r = fgt_sampler_attach(
-			recorder->sampler, processes->pids[i], 0,
-			&recorder->targets[recorder->count], &last);
+		int r = fgt_sampler_add(recorder->sampler, processes->pids[i],
+					0, &recorder->targets[recorder->count],
+					&last);
 
 		if (r == 0)
 			recorder->count++;
@@ -112,6 +112,7 @@ static int attach(struct fgt_recorder *recorder,
 		*why = last;
 		return error;
 	}
+	fgt_sampler_await(recorder->sampler);
 	if (error)
 		fgt_note("record", "%u of %u processes are missing: %s",
 			 processes->count - recorder->count, processes->count,
@@ -165,8 +166,8 @@ static void add(struct fgt_recorder *recorder, int32_t pid)
 		recorder->missing++;
 		return;
 	}
-	r = fgt_sampler_attach(recorder->sampler, pid, bytes,
-			       &recorder->targets[recorder->count], &why);
+	r = fgt_sampler_add(recorder->sampler, pid, bytes,
+			    &recorder->targets[recorder->count], &why);
 	if (r == 0) {
 		recorder->count++;
 		take_room(recorder, bytes);

@@ -15,17 +15,6 @@
 #define NEVER_NS  UINT64_MAX
 #define LINES_MAX 8 /* of a scan: the log must have room for other events */
 
-static void log_attached(const struct fgt_target_entry *entry)
-{
-	struct fgt_target_status status;
-
-	fgt_target_get_status(entry->target, &status);
-	fgt_log(FGT_LOG_INFO, "target_attached",
-		"pid %d (%s), %s, stacks by %s%s%s", entry->pid, status.name,
-		fgt_origin_name(entry->origin), status.running,
-		status.limitation[0] ? ": " : "", status.limitation);
-}
-
 /* Of one that was not attached as a child: so that it is found as one, too. */
 static int32_t read_parent(int32_t pid)
 {
@@ -58,6 +47,7 @@ write_entry(struct fgt_targets *targets, struct fgt_target *target,
 	entry->is_with_children = cause->is_with_children;
 	entry->charged_uid = cause->charged_uid;
 	entry->ended_ns = 0;
+	entry->is_new = true;
 	return entry;
 }
 
@@ -67,20 +57,19 @@ static int keep_target(struct fgt_targets *targets, struct fgt_target *target,
 		       struct fgt_why *why)
 {
 	struct fgt_attach_cause of = *cause;
-	const struct fgt_target_entry *entry;
+	bool has_entry;
 
 	if (!of.parent_pid)
 		of.parent_pid = read_parent(fgt_target_pid(target));
 	pthread_mutex_lock(&targets->lock);
-	entry = write_entry(targets, target, ring_bytes, &of);
+	has_entry = write_entry(targets, target, ring_bytes, &of);
 	pthread_mutex_unlock(&targets->lock);
-	if (!entry) {
+	if (!has_entry) {
 		(void)fgt_sampler_detach(targets->sampler, target);
 		fgt_target_put(target);
 		return fgt_why_set(why, -ENOSPC,
 				   "too many targets: detach some");
 	}
-	log_attached(entry);
 	return 0;
 }
 
@@ -161,7 +150,7 @@ int fgt_attaching_process(struct fgt_targets *targets, int32_t pid,
 				 why);
 	if (r < 0)
 		return r;
-	r = fgt_sampler_attach(targets->sampler, pid, ring_bytes, &target, why);
+	r = fgt_sampler_add(targets->sampler, pid, ring_bytes, &target, why);
 	if (r < 0 && r != -EEXIST)
 		return r;
 	if (fgt_target_start_time(target) != start_time) {
@@ -244,6 +233,48 @@ void fgt_attaching_stop(struct fgt_targets *targets,
 	fgt_log(FGT_LOG_INFO, "target_detached", "pid %d, %s", entry->pid,
 		reason);
 	(void)fgt_sampler_detach(targets->sampler, entry->target);
+}
+
+static void log_attached(const struct fgt_target_entry *entry)
+{
+	struct fgt_target_status status;
+
+	fgt_target_get_status(entry->target, &status);
+	fgt_log(FGT_LOG_INFO, "target_attached",
+		"pid %d (%s), %s, stacks by %s%s%s", entry->pid, status.name,
+		fgt_origin_name(entry->origin), status.running,
+		status.limitation[0] ? ": " : "", status.limitation);
+}
+
+size_t fgt_attaching_settle(struct fgt_targets *targets, struct fgt_why *why)
+{
+	struct fgt_target_table *table = &targets->table;
+	struct fgt_target_status status;
+	size_t count = 0, given_up = 0;
+
+	for (size_t i = 0; i < table->count; i++)
+		count += table->entries[i].is_new;
+	if (count == 0)
+		return 0;
+	fgt_sampler_await(targets->sampler);
+	for (size_t i = table->count; i-- > 0;) {
+		struct fgt_target_entry *entry = &table->entries[i];
+
+		if (!entry->is_new)
+			continue;
+		entry->is_new = false;
+		if (!entry->target) /* the job that added it was given up */
+			continue;
+		if (!fgt_target_is_given_up(entry->target)) {
+			log_attached(entry);
+			continue;
+		}
+		fgt_target_get_status(entry->target, &status);
+		(void)fgt_why_set(why, -EAGAIN, "%s", status.limitation);
+		fgt_attaching_remove(targets, i);
+		given_up++;
+	}
+	return given_up;
 }
 
 /* Would a rule bring the process back? */

@@ -53,6 +53,7 @@ struct fgt_target_entry {
 			       * that is not its own, 0 */
 	uint64_t ended_ns; /* when it was seen to have ended, 0 */
 	uint64_t retry_ns; /* without target: when to try again */
+	bool is_new; /* fgt_attaching_settle() has not seen it; jobs only */
 	bool is_seen; /* marks of a scan */
 	bool is_wanted;
 };
@@ -153,6 +154,10 @@ int fgt_attaching_process(struct fgt_targets *targets, int32_t pid,
 			  uint64_t start_time,
 			  const struct fgt_attach_cause *cause,
 			  struct fgt_why *why);
+
+/* At the end of a job that has attached: waits once for the first tick of them
+ * all. Those that it has given up are dropped; how many, with the why. */
+size_t fgt_attaching_settle(struct fgt_targets *targets, struct fgt_why *why);
 
 /* For rules and children: a failure is logged once, and the process is tried
  * again a minute later. Where there are too many such it is tried by each scan.

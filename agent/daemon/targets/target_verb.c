@@ -130,6 +130,7 @@ static void keep_rule(struct target_order *order)
 static void attach(void *context)
 {
 	struct target_order *order = context;
+	size_t given_up;
 
 	order->result =
 		order->selector.name
@@ -142,6 +143,11 @@ static void attach(void *context)
 		(void)fgt_process_for_each(visit_process, order);
 	else
 		attach_pid(order);
+	given_up = fgt_attaching_settle(order->targets, &order->why);
+	order->attached -= given_up < order->attached ? given_up
+						      : order->attached;
+	if (given_up > 0)
+		order->result = -EAGAIN;
 	order->result = order->attached == 0 ? none_attached(order) : 0;
 	if (order->result < 0)
 		return;

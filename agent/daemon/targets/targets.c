@@ -226,6 +226,8 @@ static void look_for_processes(struct fgt_targets *targets, uint64_t now_ns)
 			;
 		free(scan.rows);
 	}
+	/* The sampler has logged it, and refuses them from now on. */
+	(void)fgt_attaching_settle(targets, NULL);
 	fgt_attaching_log_others(targets, now_ns);
 	/* Entries without a ring only keep a process from being tried. */
 	for (size_t i = table->count; i-- > 0;)
@@ -447,6 +449,8 @@ int fgt_targets_register(struct fgt_targets *targets, int32_t pid,
 	int r = fgt_attaching_process(targets, pid, start_time, &cause, why);
 	struct fgt_target_entry *entry;
 
+	if (r == 0 && fgt_attaching_settle(targets, why) > 0)
+		r = -EAGAIN;
 	if (r < 0)
 		return r;
 	/* There: jobs are the table's one writer. */
