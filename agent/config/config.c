@@ -6,7 +6,6 @@
  */
 #include "agent/config/config.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -26,14 +25,6 @@ struct loader {
 
 /* ---- The environment ---------------------------------------------------- */
 
-/* sampling.hz → FGTRACE_SAMPLING_HZ */
-static void name_variable(const char *path, char *ret_name, size_t size)
-{
-	snprintf(ret_name, size, "FGTRACE_%s", path);
-	for (char *c = ret_name; *c; c++)
-		*c = *c == '.' ? '_' : (char)toupper((unsigned char)*c);
-}
-
 /* The environment does not count in a process with raised privileges
  * (AT_SECURE, fault K6): its user may not configure it. */
 static int load_environment(struct loader *loader)
@@ -45,28 +36,35 @@ static int load_environment(struct loader *loader)
 		char name[FGT_CONFIG_WHERE_MAX];
 		const char *text;
 
-		name_variable(key->path, name, sizeof(name));
+		fgt_config_name_variable(key->path, name, sizeof(name));
 		text = fgt_config_is_list(key) ? NULL : secure_getenv(name);
-		if (text && *text)
-			error = fgt_config_set_text(key, loader->config, text,
-						    name, loader->why);
+		if (!text || !*text)
+			continue;
+		loader->config->lines[key - fgt_config_keys] =
+			FGT_CONFIG_OF_ENVIRONMENT;
+		error = fgt_config_set_text(key, loader->config, text, name,
+					    loader->why);
 	}
 	return error;
 }
 
 /* ---- All of it ---------------------------------------------------------- */
 
-static int make_absolute(const char *key, char **path, struct fgt_why *why)
+static int make_absolute(struct loader *loader, const char *key, char **path)
 {
-	char absolute[PATH_MAX], *copy;
+	char absolute[PATH_MAX], *copy, where[FGT_CONFIG_WHERE_MAX];
+	struct fgt_why part;
 	int error;
 
 	if (!*path)
 		return 0;
 	error = fgt_trusted_file_absolute(key, *path, absolute,
-					  sizeof(absolute), why);
-	if (error)
-		return error;
+					  sizeof(absolute), &part);
+	if (error) {
+		fgt_config_where(loader->config, key, loader->file_name, where);
+		return fgt_why_set(loader->why, error, "%s: %s", where,
+				   part.text);
+	}
 	copy = strdup(absolute);
 	if (!copy)
 		return -ENOMEM;
@@ -75,13 +73,21 @@ static int make_absolute(const char *key, char **path, struct fgt_why *why)
 	return 0;
 }
 
-static int make_dirs_absolute(struct fgt_config *config, struct fgt_why *why)
+static int make_all_absolute(struct loader *loader)
 {
-	int error = 0;
+	struct fgt_config *config = loader->config;
+	int error = make_absolute(loader, "upload.ca_file",
+				  &config->upload.ca_file);
 
+	if (!error)
+		error = make_absolute(loader, "http.token_file",
+				      &config->http.token_file);
+	if (!error)
+		error = make_absolute(loader, "upload.spool_dir",
+				      &config->upload.spool_dir);
 	for (size_t i = 0; i < config->symbols.debug_dir_count && !error; i++)
-		error = make_absolute("symbols.debug_dirs",
-				      &config->symbols.debug_dirs[i], why);
+		error = make_absolute(loader, "symbols.debug_dirs",
+				      &config->symbols.debug_dirs[i]);
 	return error;
 }
 
@@ -89,20 +95,11 @@ static int finish(struct loader *loader)
 {
 	struct fgt_config *config = loader->config;
 	char path[sizeof(((struct sockaddr_un *)NULL)->sun_path)];
-	int error = make_absolute("upload.ca_file", &config->upload.ca_file,
-				  loader->why);
+	int error = make_all_absolute(loader);
+
 	if (!error)
-		error = make_absolute("http.token_file",
-				      &config->http.token_file, loader->why);
-	if (!error)
-		error = fgt_config_check_http(
-			config, fgt_trusted_file_name(loader->file_name),
-			loader->why);
-	if (!error)
-		error = make_absolute("upload.spool_dir",
-				      &config->upload.spool_dir, loader->why);
-	if (!error)
-		error = make_dirs_absolute(config, loader->why);
+		error = fgt_config_check_http(config, loader->file_name,
+					      loader->why);
 	if (!error)
 		error = fgt_config_check_upload(config, loader->file_name,
 						loader->why);

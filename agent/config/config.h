@@ -9,6 +9,7 @@
 #ifndef FGT_AGENT_CONFIG_CONFIG_H
 #define FGT_AGENT_CONFIG_CONFIG_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -61,8 +62,14 @@ struct fgt_config_trigger {
 	int min_gap_s, max_per_hour;
 };
 
+#define FGT_CONFIG_KEYS_MAX	  64
+#define FGT_CONFIG_OF_ENVIRONMENT UINT_MAX
+
 struct fgt_config {
 	char *path; /* of the file, NULL if none */
+	/* Where the key of each row of fgt_config_keys was set, for messages: a
+	 * line of the file, FGT_CONFIG_OF_ENVIRONMENT; 0: nowhere. */
+	unsigned int lines[FGT_CONFIG_KEYS_MAX];
 	struct {
 		int hz, max_depth;
 		double max_cpu_percent; /* of a core, a target; 0: no limit */

@@ -8,14 +8,16 @@
 
 #include "agent/http/address.h"
 
-int fgt_config_check_http(const struct fgt_config *config, const char *where,
-			  struct fgt_why *why)
+int fgt_config_check_http(const struct fgt_config *config,
+			  const char *file_name, struct fgt_why *why)
 {
+	char where[FGT_CONFIG_WHERE_MAX];
 	struct fgt_web_address address;
 	struct fgt_why cause = { "" };
 
 	if (!config->http.listen)
 		return 0;
+	fgt_config_where(config, "http.listen", file_name, where);
 	if (fgt_web_address_parse(config->http.listen, &address, &cause) < 0)
 		return fgt_why_set(why, -EINVAL, "%s: `http.listen`: %s", where,
 				   cause.text);

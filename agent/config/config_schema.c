@@ -5,10 +5,12 @@
  */
 #include "agent/config/config_schema.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "ringbuf/base/nearest.h"
+#include "upload/deliver/trusted_file.h"
 #include "upload/format/format_list.h"
 
 #define PATH_BYTES	  4095
@@ -217,6 +219,10 @@ const struct fgt_config_key fgt_config_keys[] = {
 };
 /* clang-format on */
 
+_Static_assert(sizeof(fgt_config_keys) / sizeof(fgt_config_keys[0]) <=
+		       FGT_CONFIG_KEYS_MAX,
+	       "a line for each key");
+
 const struct fgt_config_key *
 fgt_config_key_find(const struct fgt_config_key *keys, const char *path)
 {
@@ -224,6 +230,29 @@ fgt_config_key_find(const struct fgt_config_key *keys, const char *path)
 		if (!strcmp(keys->path, path))
 			return keys;
 	return NULL;
+}
+
+/* sampling.hz → FGTRACE_SAMPLING_HZ */
+void fgt_config_name_variable(const char *path, char *ret_name, size_t size)
+{
+	snprintf(ret_name, size, "FGTRACE_%s", path);
+	for (char *c = ret_name; *c; c++)
+		*c = *c == '.' ? '_' : (char)toupper((unsigned char)*c);
+}
+
+void fgt_config_where(const struct fgt_config *config, const char *path,
+		      const char *file_name,
+		      char ret_where[FGT_CONFIG_WHERE_MAX])
+{
+	const struct fgt_config_key *key =
+		fgt_config_key_find(fgt_config_keys, path);
+	unsigned int line = config->lines[key - fgt_config_keys];
+
+	if (line == FGT_CONFIG_OF_ENVIRONMENT)
+		fgt_config_name_variable(path, ret_where, FGT_CONFIG_WHERE_MAX);
+	else
+		snprintf(ret_where, FGT_CONFIG_WHERE_MAX, "%s:%u",
+			 fgt_trusted_file_name(file_name), line);
 }
 
 bool fgt_config_is_group(const struct fgt_config_key *keys, const char *path)

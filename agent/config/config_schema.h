@@ -75,6 +75,14 @@ extern const struct fgt_config_key fgt_config_keys[];
 const struct fgt_config_key *
 fgt_config_key_find(const struct fgt_config_key *keys, const char *path);
 
+/* The environment's variable of a key. */
+void fgt_config_name_variable(const char *path, char *ret_name, size_t size);
+
+/* "FILE:LINE" where the key of this full path was set, or its variable. */
+void fgt_config_where(const struct fgt_config *config, const char *path,
+		      const char *file_name,
+		      char ret_where[FGT_CONFIG_WHERE_MAX]);
+
 /* True if path names a group, such as "sampling". */
 bool fgt_config_is_group(const struct fgt_config_key *keys, const char *path);
 
@@ -180,8 +188,8 @@ void fgt_config_clear(const struct fgt_config_key *key, void *base);
 /* Frees the strings and lists of the keys in base. */
 void fgt_config_clear_all(const struct fgt_config_key *keys, void *base);
 
-/* Do the values of http fit together? where begins the message. -EINVAL. */
-int fgt_config_check_http(const struct fgt_config *config, const char *where,
-			  struct fgt_why *why);
+/* Do the values of http fit together? -EINVAL. */
+int fgt_config_check_http(const struct fgt_config *config,
+			  const char *file_name, struct fgt_why *why);
 
 #endif

@@ -156,6 +156,8 @@ static int load_entry(struct tree_reader *reader, config_setting_t *setting,
 			config_setting_source_line(setting);
 		return 0; /* until all destinations are known */
 	}
+	((struct fgt_destination_settings *)entry)->line =
+		config_setting_source_line(setting);
 	return fgt_config_check_destination(reader->config, index, where,
 					    reader->why);
 }
@@ -211,6 +213,9 @@ static int load_setting(struct tree_reader *reader, config_setting_t *setting,
 	char where[FGT_CONFIG_WHERE_MAX];
 
 	format_where(reader, config_setting_source_line(setting), where);
+	if (key && keys == fgt_config_keys)
+		reader->config->lines[key - keys] =
+			config_setting_source_line(setting);
 	if (key && fgt_config_is_list(key))
 		return load_list(reader, setting, where, key, base);
 	if (key)

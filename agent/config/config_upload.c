@@ -91,15 +91,18 @@ static int check_transactions(const struct fgt_config *config,
 			      const char *file_name, struct fgt_why *why)
 {
 	const struct fgt_destination_settings *found;
+	char where[FGT_CONFIG_WHERE_MAX];
 	struct fgt_why part;
 
+	fgt_config_where(config, "upload.transactions", file_name, where);
 	for (size_t i = 0; i < config->upload.transaction_count; i++)
 		if (fgt_config_find_destination(config,
 						config->upload.transactions[i],
 						&found, &part) < 0)
 			return fgt_why_set(
-				why, -EINVAL, "%s: upload.transactions: %s",
-				fgt_trusted_file_name(file_name), part.text);
+				why, -EINVAL,
+				"%s: element %zu of `upload.transactions`: %s",
+				where, i + 1, part.text);
 	return 0;
 }
 
@@ -117,9 +120,10 @@ int fgt_config_check_upload(struct fgt_config *config, const char *file_name,
 						       &part);
 
 		if (r < 0)
-			return fgt_why_set(why, r, "%s: destination `%s`: %s",
-					   fgt_trusted_file_name(file_name),
-					   settings->name, part.text);
+			return fgt_why_set(
+				why, r, "%s:%u: destination `%s`: %s",
+				fgt_trusted_file_name(file_name),
+				settings->line, settings->name, part.text);
 	}
 	return check_transactions(config, file_name, why);
 }

@@ -230,13 +230,15 @@ def test_config(bench):
     lacking = bench.path("lacking.conf")
     with open(lacking, "w") as file:
         file.write('upload: { destinations = ( { name = "lab"; directory = '
-                   '"/none/slices"; }, { name = "s"; dsn_file = "/none/dsn"; '
+                   '"/none/slices"; },\n{ name = "s"; dsn_file = "/none/dsn"; '
                    '} ); };')
     result = bench.run("config", "check", "-c", lacking)
     ok("config check warns of files that do not exist",
        result.returncode == 0 and
-       "'lab': no such directory: /none/slices" in result.stderr and
-       "'s': no such dsn_file: /none/dsn" in result.stderr, result)
+       f"{lacking}:1: destination 'lab': no such directory: /none/slices"
+       in result.stderr and
+       f"{lacking}:2: destination 's': no such dsn_file: /none/dsn"
+       in result.stderr, result)
     rule = bench.path("rule.conf")
     with open(rule, "w") as file:
         file.write('triggers: ( { name = "stuck"; target = "cat"; '
@@ -244,7 +246,7 @@ def test_config(bench):
                    'deliver = "/tmp"; } );\n')
     result = bench.run("config", "check", "-c", rule)
     ok("config check warns of a state that does not exist",
-       result.returncode == 0 and "'stuck' never fires" in result.stderr and
+       result.returncode == 0 and f"{rule}:1: trigger 'stuck' never fires" in result.stderr and
        "did you mean 'futex'?" in result.stderr, result.stderr)
     expect_error(bench, "config check refuses a bad one", 2,
                  f"{bad}:2", "config", "check", "-c", bad)

@@ -54,18 +54,20 @@ static int show(const struct fgt_config *config, bool is_json)
 }
 
 /* Relative names are credentials, which the service manager provides. */
-static void warn_of_missing(const char *destination, const char *key,
-			    const char *path)
+static void warn_of_missing(const char *file,
+			    const struct fgt_destination_settings *settings,
+			    const char *key, const char *path)
 {
 	if (path && *path == '/' && access(path, F_OK) < 0 &&
 	    (errno == ENOENT || errno == ENOTDIR))
 		fprintf(stderr,
-			"warning: destination '%s': no such %s: %s; until "
-			"it exists nothing is delivered there\n",
-			destination, key, path);
+			"warning: %s:%u: destination '%s': no such %s: %s; "
+			"until it exists nothing is delivered there\n",
+			file, settings->line, settings->name, key, path);
 }
 
-static void warn_of_state(const struct fgt_config_trigger *rule)
+static void warn_of_state(const char *file,
+			  const struct fgt_config_trigger *rule)
 {
 	const char *nearest;
 
@@ -73,11 +75,12 @@ static void warn_of_state(const struct fgt_config_trigger *rule)
 	    !fgt_state_is_misspelt(rule->when.state, &nearest))
 		return;
 	fprintf(stderr,
-		"warning: trigger '%s' never fires: no state is called "
+		"warning: %s:%u: trigger '%s' never fires: no state is called "
 		"'%s'%s%s%s; states are running, runnable, stopped, and names "
 		"of system calls\n",
-		rule->name, rule->when.state, nearest ? " (did you mean '" : "",
-		nearest ? nearest : "", nearest ? "'?)" : "");
+		file, rule->line, rule->name, rule->when.state,
+		nearest ? " (did you mean '" : "", nearest ? nearest : "",
+		nearest ? "'?)" : "");
 }
 
 /* What a daemon takes, but cannot use now. */
@@ -87,13 +90,15 @@ static void warn(const struct fgt_config *config)
 		const struct fgt_destination_settings *settings =
 			&config->upload.destinations[i];
 
-		warn_of_missing(settings->name, "dsn_file", settings->dsn_file);
-		warn_of_missing(settings->name, "url_file", settings->url_file);
-		warn_of_missing(settings->name, "directory",
+		warn_of_missing(config->path, settings, "dsn_file",
+				settings->dsn_file);
+		warn_of_missing(config->path, settings, "url_file",
+				settings->url_file);
+		warn_of_missing(config->path, settings, "directory",
 				settings->directory);
 	}
 	for (size_t i = 0; i < config->trigger_count; i++)
-		warn_of_state(&config->triggers[i]);
+		warn_of_state(config->path, &config->triggers[i]);
 }
 
 static int run(const struct fgt_arguments *arguments)

@@ -19,6 +19,10 @@ struct config_case {
 	{                                                                      \
 		text, sizeof(text) - 1, NULL                                   \
 	}
+#define D10   "0123456789"
+#define D100  D10 D10 D10 D10 D10 D10 D10 D10 D10 D10
+#define D1000 D100 D100 D100 D100 D100 D100 D100 D100 D100 D100
+
 #define BAD(text, complaint)                                                   \
 	{                                                                      \
 		text, sizeof(text) - 1, complaint                              \
@@ -228,7 +232,7 @@ static const struct config_case CASES[] = {
 	BAD(DEST("url = \"https://0123456789abcdef0123456789abcdef@x/1\";"),
 	    "1: a DSN is a secret: put it into a file of mode 0640 or 0600"),
 	BAD(DEST("url = \"http://example.com/{pid}\";"),
-	    "destination `1`: URL: plain http to another machine"),
+	    "1: destination `1`: URL: plain http to another machine"),
 	BAD(DEST("dsn_file = \"/x\"; format = \"sentry\";"),
 	    "1: `format` has no use for this destination; leave it out"),
 	BAD(DEST("directory = \"/x\"; method = \"PUT\";"),
@@ -242,27 +246,35 @@ static const struct config_case CASES[] = {
 	BAD(DEST("directory = \"/x\"; max_files = 0;"), "from 1 to 65536"),
 	BAD(DEST("url = \"https://x/\"; shape = \"sum\";"),
 	    "1: `shape` has no use for this destination"),
-	BAD("upload:{destinations=({dsn_file=\"a\";name=\"lab\"});"
-	    "transactions=[\"lap\"]}",
-	    "upload.transactions: no destination is called 'lap'; did you mean "
-	    "'lab'?"),
+	BAD("upload:{destinations=({directory=\"/d\"},\n\n"
+	    "{url=\"http://example.com/{pid}\"})}",
+	    "3: destination `2`: URL: plain http to another machine"),
+	BAD("upload:{destinations=({dsn_file=\"a\";name=\"lab\"});\n"
+	    "transactions=[\"lab\", \"lap\"]}",
+	    "2: element 2 of `upload.transactions`: no destination is called "
+	    "'lap'; did you mean 'lab'?"),
 	BAD("upload:{destinations=({dsn_file=\"a\";name=\"x\"},\n"
 	    "{dsn_file=\"b\";name=\"x\"})}",
 	    "2: two destinations are named `x`"),
 
 	BAD("http = { listen = 5; };", "1: `http.listen` must be"),
 	BAD("http = { listen = \"7071\"; };",
-	    "`http.listen`: '7071' is no address to listen on"),
+	    "1: `http.listen`: '7071' is no address to listen on"),
 	BAD("http = { listen = \"example.org:80\"; };", "is no address to"),
 	BAD("http = { listen = \"127.0.0.1:70000\"; };", "is no address to"),
 	BAD("http = { listen = \"[::1:80\"; };", "is no address to"),
-	BAD("http = { listen = \"0.0.0.0:7071\"; };",
-	    "`http.listen` is no loopback address: set `http.allow_remote`"),
-	BAD("http = { listen = \"[::]:7071\"; allow_remote = true; token = "
-	    "\"off\"; };",
-	    "`http.listen` is no loopback address: it needs a token"),
+	BAD("http = {\n listen = \"0.0.0.0:7071\"; };",
+	    "2: `http.listen` is no loopback address: set `http.allow_remote`"),
+	BAD("http = { allow_remote = true; token = \"off\";\n"
+	    "listen = \"[::]:7071\"; };",
+	    "2: `http.listen` is no loopback address: it needs a token"),
 	BAD("http = { token = \"secret\"; };", "`http.token` must be one of"),
 
+	/* A relative path is made absolute when all of the file is read. */
+	BAD("ring = { };\nupload = {\nspool_dir = \"" D1000 D1000 D1000 D1000
+		    D10 D10 D10 D10 D10 D10 D10 D10 D10 "\"; };",
+	    "3: the path in upload.spool_dir is longer than 4095 bytes; use a "
+	    "shorter one"),
 	BAD("upload = { spool_mb = 0; };",
 	    "1: `upload.spool_mb` must be an integer from 1 to 1048576"),
 	BAD("upload = { spool_files = 100001; };", "integer from 1 to 100000"),

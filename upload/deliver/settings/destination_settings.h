@@ -13,6 +13,7 @@
  * may be credentials of the service manager, see credentials.h. */
 struct fgt_destination_settings {
 	char *name;
+	unsigned int line; /* in the configuration, for messages; 0: none */
 	char *dsn_file, *url_file, *url, *directory;
 	char *kind; /* of a URL; default: by its path */
 	char *format; /* default: by the URL's ending; chrome */
