@@ -109,8 +109,8 @@ static void print_destination(const struct fgt_message *destination)
 	fgt_print_padded(stdout, text(destination, "name"), NAME_COLUMNS);
 	putchar(' ');
 	fgt_print_text(stdout, text(destination, "where"), 120);
-	printf("\n    %" PRIu64 " delivered, the last one %s; %" PRIu64
-	       " queued",
+	printf("\n    %" PRIu64
+	       " delivered by the agent, the last one %s; %" PRIu64 " queued",
 	       number(destination, "delivered"),
 	       moment(number(destination, "last_success_ns"), when),
 	       number(destination, "queued"));

@@ -95,8 +95,14 @@ def dead_destination_delays_no_other(checks, bench):
               found["hole"]["queued"] >= 1 and
               found["hole"]["delivered"] == 0, found)
     result = bench.run("status", "--socket", daemon.socket)
-    checks.ok("status is printed", "14 delivered" in result.stdout and
-              "/hole/" in result.stdout, result.stdout)
+    checks.ok("status is printed", "/hole/" in result.stdout and
+              "14 delivered by the agent" in result.stdout, result.stdout)
+    daemon.attach(program.child.pid)
+    sent = bench.run("slice", "--last", "1s", "--upload", "lab",
+                     "--socket", daemon.socket, "-c", daemon.config)
+    checks.ok("a slice that the command line sends is not the agent's",
+              sent.returncode == 0 and len(server.requests) == 15 and
+              destination_status(daemon)["lab"]["delivered"] == 14, sent)
     program.close()
     daemon.end()
     hole.close()
