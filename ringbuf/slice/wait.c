@@ -27,6 +27,7 @@ static const char *const kind_names[FGT_WAIT_KINDS] = {
 	[FGT_WAIT_IPC] = "ipc",
 	[FGT_WAIT_STOPPED] = "stopped",
 	[FGT_WAIT_KERNEL] = "kernel",
+	[FGT_WAIT_JOIN] = "join",
 };
 
 const char *fgt_wait_kind_name(uint32_t kind)

@@ -31,6 +31,7 @@ enum fgt_wait_kind {
 	FGT_WAIT_IPC, /* System V semaphore or message queue; number: its id */
 	FGT_WAIT_STOPPED, /* by a signal or a debugger */
 	FGT_WAIT_KERNEL, /* another system call, whose name explains it */
+	FGT_WAIT_JOIN, /* the end of the thread owner_tid */
 	FGT_WAIT_KINDS
 };
 
@@ -66,8 +67,8 @@ int fgt_pressures_copy(const struct fgt_slice_pressure *pressures,
 /* As it is recorded. */
 struct fgt_wait {
 	uint32_t kind; /* enum fgt_wait_kind */
-	int32_t owner_tid; /* a thread of the process at that tick; 0: none, or
-			    * not known */
+	int32_t owner_tid; /* that is waited for: a thread of the process at that
+			    * tick; 0: none, or not known */
 	uint64_t address; /* of the lock or futex word; 0: none */
 	/* As asked for, to two significant digits; 0: without end, or not
 	 * known. */

@@ -26,6 +26,7 @@ char g_data[65536] = { 1 };
 static int g_pipe[2];
 static pid_t g_child;
 static pid_t g_holder, g_second_holder;
+static pthread_t g_holding;
 static pthread_barrier_t g_held;
 
 static void print(const char *name, const char *kind, int number)
@@ -127,12 +128,20 @@ static STEP void *await_child(void *argument)
 	return argument;
 }
 
-static void start(void *(*run)(void *))
+static STEP void *join(void *argument)
+{
+	print("join", "join", g_holder);
+	pthread_join(g_holding, NULL);
+	return argument;
+}
+
+static pthread_t start(void *(*run)(void *))
 {
 	pthread_t thread;
 
 	if (pthread_create(&thread, NULL, run, NULL))
 		abort();
+	return thread;
 }
 
 int main(void)
@@ -148,7 +157,7 @@ int main(void)
 		return read(g_pipe[0], &byte, 1) != 0;
 	}
 	pthread_barrier_init(&g_held, NULL, 3);
-	start(hold);
+	g_holding = start(hold);
 	start(hold_second);
 	pthread_barrier_wait(&g_held);
 	start(lock);
@@ -161,6 +170,7 @@ int main(void)
 	start(acquire);
 	start(read_pipe);
 	start(await_child);
+	start(join);
 	usleep(300000);
 	puts("ready");
 	fflush(stdout);

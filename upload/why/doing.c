@@ -137,7 +137,8 @@ static bool has_vague_reason(uint32_t kind)
 {
 	return kind == FGT_WAIT_NOTIFICATION || kind == FGT_WAIT_EVENTS ||
 	       kind == FGT_WAIT_SLEEP || kind == FGT_WAIT_SIGNAL ||
-	       kind == FGT_WAIT_IPC || kind == FGT_WAIT_KERNEL;
+	       kind == FGT_WAIT_IPC || kind == FGT_WAIT_KERNEL ||
+	       kind == FGT_WAIT_JOIN;
 }
 
 /* A doing without its number. */

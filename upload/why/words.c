@@ -170,6 +170,10 @@ void fgt_words_add_wait(struct fgt_words *words,
 	case FGT_WAIT_PI_LOCK:
 		add_lock(words, slice, of, "lock");
 		break;
+	case FGT_WAIT_JOIN:
+		fgt_words_add(words, "join of ");
+		fgt_words_add_thread(words, slice, of->owner_tid);
+		break;
 	case FGT_WAIT_NOTIFICATION:
 		add_notification(words, slice, of);
 		break;

@@ -13,6 +13,8 @@
 #include <sys/syscall.h>
 #include <time.h>
 
+#include "agent/capture/waits/futex.h"
+
 #define POLL_SHOWN 8
 #define SECOND_NS  1000000000u
 #define MS_NS	   1000000u
@@ -140,219 +142,6 @@ static uint64_t read_timeout(const struct call *call, const uint64_t *args,
 	return ms > 0 ? fgt_wait_round_ns((uint64_t)ms * MS_NS) : 0;
 }
 
-/* ---- Locks -------------------------------------------------------------- */
-
-/* glibc's pthread_mutex_t, as far as it is the same on all 64-bit machines. */
-struct mutex_words {
-	uint32_t lock, count;
-	int32_t owner;
-	uint32_t users;
-	int32_t kind;
-	uint32_t spins;
-};
-
-/* From the word on that readers wait at: __wrphase_futex of glibc's
- * pthread_rwlock_t. Writers wait for another one at the word behind it. */
-struct rwlock_words {
-	uint32_t phase, writers;
-	uint32_t padding[2];
-	int32_t writer;
-	int32_t is_shared;
-};
-
-/* All of it. */
-struct rwlock_whole {
-	uint32_t readers, waiting_writers;
-	struct rwlock_words words;
-};
-
-#define RWLOCK_PHASE_AT	  8u
-#define RWLOCK_WRITERS_AT 12u
-#define RWLOCK_WAITED_FOR 3u /* of a writer, with waiters */
-#define RWLOCK_READ	  2u /* by readers, with a writer that waits */
-/* Of the number of readers, the lowest bits: PTHREAD_RWLOCK_WRPHASE, _WRLOCKED
- * and _RWAITING. */
-#define RWLOCK_STATE_BITS   3u
-#define RWLOCK_STATE	    3u
-#define RWLOCK_IS_WANTED    2u /* by a writer, and not its yet */
-#define RWLOCK_READERS_MAX  (1u << 20)
-#define LOCKED_WITH_WAITERS 2u
-#define MUTEX_KIND_MAX	    0x1ff
-#define MUTEX_USERS_MAX	    (1u << 20)
-
-static bool is_thread(const struct fgt_wait_source *source, int32_t tid)
-{
-	return tid > 0 && source->is_thread(source->context, tid);
-}
-
-/* One that waits for a lock which it holds has just got it. */
-static int32_t of_another(int32_t tid, const struct fgt_wait_source *source)
-{
-	return tid == source->tid ? 0 : tid;
-}
-
-/* 0: none is known for sure. */
-static int32_t mutex_owner(const struct mutex_words *words,
-			   const struct fgt_wait_source *source)
-{
-	if (words->lock != LOCKED_WITH_WAITERS || words->kind < 0 ||
-	    words->kind > MUTEX_KIND_MAX || !words->users ||
-	    words->users > MUTEX_USERS_MAX || !is_thread(source, words->owner))
-		return 0;
-	return words->owner;
-}
-
-/* A lock whose word is 2 while threads wait for it. */
-static bool read_mutex(const uint64_t *args,
-		       const struct fgt_wait_source *source,
-		       struct fgt_wait *wait)
-{
-	struct mutex_words words;
-
-	if ((uint32_t)args[2] != LOCKED_WITH_WAITERS)
-		return false;
-	if (!source->read(source->context, args[0], &words, sizeof(words)))
-		return false;
-	if (words.lock != LOCKED_WITH_WAITERS)
-		return false;
-	wait->owner_tid = of_another(mutex_owner(&words, source), source);
-	/* glibc waits like this for locks alone: those of its allocator and its
-	 * files have no owner written down where a mutex has it. */
-	if (!wait->owner_tid && (args[1] & FUTEX_CMD_MASK) != FUTEX_WAIT)
-		return false;
-	wait->kind = FGT_WAIT_MUTEX;
-	return true;
-}
-
-static bool is_rwlock(const struct rwlock_words *words)
-{
-	return words->phase <= 3 && words->is_shared >= 0 &&
-	       words->is_shared <= 1;
-}
-
-/* 0: none is known for sure. */
-static int32_t rwlock_writer(const struct rwlock_words *words,
-			     const struct fgt_wait_source *source)
-{
-	if (!is_rwlock(words) || !is_thread(source, words->writer))
-		return 0;
-	return words->writer;
-}
-
-/* Held by a writer; another writer waits at another word than readers. */
-static bool read_written_rwlock(const uint64_t *args, uint64_t word_at,
-				const struct fgt_wait_source *source,
-				struct fgt_wait *wait)
-{
-	struct rwlock_words words;
-	uint64_t address = args[0] - word_at;
-
-	if (!source->read(source->context, address + RWLOCK_PHASE_AT, &words,
-			  sizeof(words)) ||
-	    (word_at == RWLOCK_PHASE_AT ? words.phase : words.writers) !=
-		    (uint32_t)args[2])
-		return false;
-	wait->owner_tid = of_another(rwlock_writer(&words, source), source);
-	if (!wait->owner_tid)
-		return false;
-	wait->address = address;
-	return true;
-}
-
-/* Readers are not written down, but counted. */
-static bool read_read_rwlock(const uint64_t *args,
-			     const struct fgt_wait_source *source,
-			     struct fgt_wait *wait)
-{
-	uint64_t address = args[0] - RWLOCK_PHASE_AT;
-	struct rwlock_whole lock;
-
-	if ((uint32_t)args[2] != RWLOCK_READ ||
-	    !source->read(source->context, address, &lock, sizeof(lock)) ||
-	    lock.words.phase != RWLOCK_READ ||
-	    (lock.readers & RWLOCK_STATE) != RWLOCK_IS_WANTED ||
-	    lock.readers >> RWLOCK_STATE_BITS == 0 ||
-	    lock.readers > RWLOCK_READERS_MAX ||
-	    lock.waiting_writers > RWLOCK_READERS_MAX ||
-	    lock.words.padding[0] || lock.words.padding[1] ||
-	    lock.words.writer || !is_rwlock(&lock.words))
-		return false;
-	wait->address = address;
-	return true;
-}
-
-static void read_rwlock(const uint64_t *args,
-			const struct fgt_wait_source *source,
-			struct fgt_wait *wait)
-{
-	if (read_written_rwlock(args, RWLOCK_PHASE_AT, source, wait) ||
-	    ((uint32_t)args[2] == RWLOCK_WAITED_FOR &&
-	     read_written_rwlock(args, RWLOCK_WRITERS_AT, source, wait)) ||
-	    read_read_rwlock(args, source, wait))
-		wait->kind = FGT_WAIT_RWLOCK;
-}
-
-static int32_t pi_owner(uint32_t word, const struct fgt_wait_source *source)
-{
-	int32_t tid = (int32_t)(word & FUTEX_TID_MASK);
-
-	return is_thread(source, tid) ? tid : 0;
-}
-
-int32_t fgt_wait_read_owner(const struct fgt_wait *wait,
-			    const struct fgt_wait_source *source)
-{
-	union {
-		struct mutex_words mutex;
-		struct rwlock_words rwlock;
-		uint32_t word;
-	} words;
-
-	switch (wait->kind) {
-	case FGT_WAIT_MUTEX:
-		return source->read(source->context, wait->address,
-				    &words.mutex, sizeof(words.mutex))
-			       ? mutex_owner(&words.mutex, source)
-			       : 0;
-	case FGT_WAIT_RWLOCK:
-		return source->read(source->context,
-				    wait->address + RWLOCK_PHASE_AT,
-				    &words.rwlock, sizeof(words.rwlock))
-			       ? rwlock_writer(&words.rwlock, source)
-			       : 0;
-	case FGT_WAIT_PI_LOCK:
-		return source->read(source->context, wait->address, &words.word,
-				    sizeof(words.word))
-			       ? pi_owner(words.word, source)
-			       : 0;
-	default:
-		return 0;
-	}
-}
-
-static void read_futex(const uint64_t *args,
-		       const struct fgt_wait_source *source,
-		       struct fgt_wait *wait)
-{
-	uint32_t command = (uint32_t)args[1] & FUTEX_CMD_MASK;
-
-	wait->kind = FGT_WAIT_NOTIFICATION;
-	wait->address = args[0];
-	/* The time of the others is an instant. */
-	if (command == FUTEX_WAIT)
-		wait->timeout_ns = read_timespec(source, args[3]);
-	if (command == FUTEX_LOCK_PI || command == FUTEX_LOCK_PI2) {
-		wait->kind = FGT_WAIT_PI_LOCK;
-		wait->owner_tid =
-			of_another(fgt_wait_read_owner(wait, source), source);
-		return;
-	}
-	if (command != FUTEX_WAIT && command != FUTEX_WAIT_BITSET)
-		return;
-	if (!read_mutex(args, source, wait))
-		read_rwlock(args, source, wait);
-}
-
 /* ---- Descriptors -------------------------------------------------------- */
 
 static void read_poll(const uint64_t *args,
@@ -434,10 +223,14 @@ void fgt_wait_decode(int32_t number, const uint64_t args[6],
 	const struct call *call = find_call(number);
 
 	fgt_wait_of_call(number, ret_wait);
-	if (number == SYS_futex)
-		read_futex(args, source, ret_wait);
-	else if (call)
+	if (number == SYS_futex) {
+		fgt_futex_decode(args, source, ret_wait);
+		/* The time of the others is an instant. */
+		if (((uint32_t)args[1] & FUTEX_CMD_MASK) == FUTEX_WAIT)
+			ret_wait->timeout_ns = read_timespec(source, args[3]);
+	} else if (call) {
 		read_detail(call, args, source, ret_wait);
+	}
 }
 
 static bool read_nothing(void *context, uint64_t address, void *buffer,
@@ -467,6 +260,6 @@ void fgt_wait_decode_past(int32_t number, const uint64_t args[6],
 
 	fgt_wait_decode(number, args, &nothing, ret_wait);
 	if (number == SYS_futex && (args[1] & FUTEX_CMD_MASK) == FUTEX_WAIT &&
-	    (uint32_t)args[2] == LOCKED_WITH_WAITERS)
+	    (uint32_t)args[2] == FGT_FUTEX_LOCKED)
 		ret_wait->kind = FGT_WAIT_UNKNOWN;
 }

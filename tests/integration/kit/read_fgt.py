@@ -27,8 +27,8 @@ TEXTS = {"name": 63, "exe": 511, "host": 64, "arch": 15, "os_release": 64,
          "title": 127}
 SERVICE_TEXTS = ("name", "namespace", "version", "instance", "environment",
                  "unit", "container")
-WAIT_KINDS, WAKE_CONTEXTS, CONDITION_BYTES = 14, 3, 48
-LOCKS, NOTIFICATION, DESCRIPTOR, CHILD = (1, 2, 3, 4), 4, 5, 7  # of waits
+WAIT_KINDS, WAKE_CONTEXTS, CONDITION_BYTES = 15, 3, 48
+LOCKS, NOTIFICATION, DESCRIPTOR, CHILD, JOIN = (1, 2, 3, 4), 4, 5, 7, 14
 NOT_BLOCKED = (0, 3, 4)  # running, unknown, runnable
 NESTING_MAX, STRING_MAX, SYMBOLS_MAX, DEPTH_MAX = 16, 4096, 64, 1032
 PERIODS_MAX, SPAN_DEPTH_MAX = 2 ** 20 - 1, 64
@@ -283,13 +283,13 @@ class Slice:
         """What formats add to the name of a state; b"" if nothing."""
         kind, owner, _, _, _, text, name = wait
         text, name = self.string(text), self.string(name)
-        if name == b"heap" or name.startswith(b"stack of "):
+        if name == b"heap" or name.startswith(b"stack of ") or kind == JOIN:
             name = b""
         if kind == NOTIFICATION:
             offset = re.fullmatch(rb"(.*)\+(0x[0-9a-f]+)", name)
             if offset and int(offset[2], 16) < CONDITION_BYTES:
                 name = offset[1]
-        if kind in LOCKS:
+        if kind in LOCKS or kind == JOIN:
             owner = self.thread_name(owner)
             return b" ".join(part for part in (
                 name, owner and "← ".encode() + owner) if part)

@@ -21,7 +21,7 @@ checks = Checks()
 ok = checks.ok
 KINDS = ("unknown", "mutex", "rwlock", "lock", "notification", "descriptor",
          "events", "child", "sleep", "page fault", "signal", "ipc", "stopped",
-         "kernel")
+         "kernel", "join")
 OWNED = ("mutex", "rwlock")
 # Which variable each lock is.
 OBJECTS = {"lock": "g_mutex", "chained": "g_mutex", "second": "g_second_mutex",
@@ -69,6 +69,9 @@ def check(mode, waiting, waits):
                found[1] == number, (found, number))
             ok(f"{mode}: {name} names the variable",
                found[4] == OBJECTS[name], found)
+        elif kind == "join":
+            ok(f"{mode}: {name} names the thread that it waits for",
+               found[1] == number, (found, number))
         elif kind in ("descriptor", "child"):
             if kind == "child":
                 ok(f"{mode}: the child has its name", found[3] == "waits",

@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -21,6 +22,7 @@
 #define ADDRESS(object) ((uint64_t)(uintptr_t) & (object))
 
 static bool g_is_readable = true;
+static _Atomic int32_t g_joined, g_joiner; /* threads; 0: none yet */
 
 /* As the recorder reads: what lies around a word may be no lock's. */
 static bool read_own(void *context, uint64_t address, void *buffer, size_t len)
@@ -36,7 +38,7 @@ static bool read_own(void *context, uint64_t address, void *buffer, size_t len)
 static bool is_thread(void *context, int32_t tid)
 {
 	(void)context;
-	return tid == gettid() || tid == SELF;
+	return tid == gettid() || tid == SELF || (tid && tid == g_joined);
 }
 
 static bool describe(void *context, int32_t descriptor, char *text, size_t size)
@@ -205,6 +207,70 @@ static void other_futexes_are_notifications(void **state)
 	assert_int_equal(wait.owner_tid, 0);
 }
 
+static void *live(void *fd)
+{
+	char byte;
+
+	g_joined = gettid();
+	(void)!read(*(int *)fd, &byte, 1);
+	return NULL;
+}
+
+static void *join(void *thread)
+{
+	g_joiner = gettid();
+	pthread_join(*(pthread_t *)thread, NULL);
+	return NULL;
+}
+
+/* The call in which a thread sleeps, as the recorder reads it. */
+static void wait_for_call(int32_t tid, uint64_t args[6])
+{
+	char path[64], text[256];
+	long call = -1;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/syscall", tid);
+	for (int i = 0; i < 1000 && call != SYS_futex; i++) {
+		FILE *file = fopen(path, "r");
+
+		usleep(10000);
+		assert_non_null(file);
+		if (!fgets(text, sizeof(text), file) ||
+		    sscanf(text, "%ld %lx %lx %lx %lx %lx %lx", &call, &args[0],
+			   &args[1], &args[2], &args[3], &args[4],
+			   &args[5]) != 7)
+			call = -1;
+		fclose(file);
+	}
+	assert_int_equal(call, SYS_futex);
+}
+
+static void thread_that_is_joined_is_named(void **state)
+{
+	uint32_t word[32] = { (uint32_t)gettid() };
+	pthread_t joined, joiner;
+	uint64_t args[6];
+	struct fgt_wait wait;
+	int ends[2];
+
+	(void)state;
+	assert_int_equal(pipe(ends), 0);
+	pthread_create(&joined, NULL, live, &ends[0]);
+	pthread_create(&joiner, NULL, join, &joined);
+	while (!g_joined || !g_joiner)
+		usleep(1000);
+	wait_for_call(g_joiner, args);
+	wait = decode(SYS_futex, args[0], args[1], args[2], args[3]);
+	assert_int_equal(wait.kind, FGT_WAIT_JOIN);
+	assert_int_equal(wait.owner_tid, g_joined);
+	close(ends[1]);
+	pthread_join(joiner, NULL);
+	/* A number that a thread has, too. */
+	wait = decode(SYS_futex, ADDRESS(word), FUTEX_WAIT, word[0], 0);
+	assert_int_equal(wait.kind, FGT_WAIT_NOTIFICATION);
+	close(ends[0]);
+}
+
 static void sleep_has_its_length(void **state)
 {
 	const struct timespec time = { 1, 234567890 }, wrong = { -1, 5 };
@@ -310,6 +376,7 @@ int main(void)
 		cmocka_unit_test(readers_of_rwlock_have_no_names),
 		cmocka_unit_test(owner_is_read_again),
 		cmocka_unit_test(other_futexes_are_notifications),
+		cmocka_unit_test(thread_that_is_joined_is_named),
 		cmocka_unit_test(sleep_has_its_length),
 		cmocka_unit_test(descriptors_and_children_have_numbers),
 		cmocka_unit_test(calls_alone_have_a_kind),

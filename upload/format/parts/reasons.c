@@ -103,6 +103,10 @@ static void write_reason(const struct fgt_ring_slice *slice,
 			 *object && *owner ? " " : "", *owner ? "← " : "",
 			 owner);
 		break;
+	case FGT_WAIT_JOIN:
+		if (*owner)
+			snprintf(text, size, "← %s", owner);
+		break;
 	case FGT_WAIT_DESCRIPTOR:
 		if (*object)
 			snprintf(text, size, "%s", object);

@@ -60,6 +60,8 @@ static void locks_name_themselves_and_their_holder(void **state)
 	assert_shown(FUTEX, FGT_WAIT_MUTEX, 30, "", "", "futex");
 	assert_shown(FUTEX, FGT_WAIT_MUTEX, 20, "", "libx.so+0x1f20",
 		     "futex libx.so+0x1f20 ← maint");
+	assert_shown(FUTEX, FGT_WAIT_JOIN, 20, "", "stack of thread 20",
+		     "futex ← maint");
 	/* A condition variable has several words that are waited for. */
 	assert_shown(FUTEX, FGT_WAIT_NOTIFICATION, 0, "", "g_ready+0x28",
 		     "futex g_ready");
