@@ -40,20 +40,37 @@ static bool is_chance(double ms, double usual_ms, double tick_ms)
 	       CHANCE * CHANCE * (usual_ms + tick_ms) * tick_ms;
 }
 
+/* More than a period where the rate was lowered. */
+static double tick_ms_of(const struct fgt_windows *windows)
+{
+	return windows->length_ms /
+	       (windows->windows[0].end - windows->windows[0].first);
+}
+
+static double floor_ms_of(const struct fgt_windows *windows, bool is_passive)
+{
+	double least_ms = WORTH_TICKS * tick_ms_of(windows);
+	double part_ms =
+		(is_passive ? PASSIVE_PART : WORTH_PART) * windows->length_ms;
+
+	return part_ms > least_ms ? part_ms : least_ms;
+}
+
+bool fgt_explain_is_worth(const struct fgt_explanation *explanation, double ms,
+			  bool is_passive)
+{
+	return ms >= floor_ms_of(explanation->windows, is_passive);
+}
+
 bool fgt_explain_is_unusual(const struct fgt_explanation *explanation,
 			    double ms, bool is_passive,
 			    const struct fgt_rank *rank)
 {
 	const struct fgt_windows *windows = explanation->windows;
-	double floor_ms =
-		(is_passive ? PASSIVE_PART : WORTH_PART) * windows->length_ms;
-	/* More than a period where the rate was lowered. */
-	double tick_ms = windows->length_ms /
-			 (windows->windows[0].end - windows->windows[0].first);
+	double floor_ms = floor_ms_of(windows, is_passive);
+	double tick_ms = tick_ms_of(windows);
 	uint32_t others = rank->others;
 
-	if (floor_ms < WORTH_TICKS * tick_ms)
-		floor_ms = WORTH_TICKS * tick_ms;
 	if (windows->count <= FGT_EXPLAIN_WINDOWS_MIN)
 		return ms >= floor_ms;
 	if (others < FGT_EXPLAIN_WINDOWS_MIN)

@@ -92,6 +92,9 @@ struct fgt_explanation {
 	double steps_left_out_ms;
 	struct fgt_explained_cause causes[FGT_EXPLAIN_CAUSES_MAX];
 	uint32_t cause_count; /* by what they explain */
+	/* Most time of threads that are too new for a baseline, where others
+	 * have one; 0 threads: none is worth a line. */
+	struct fgt_explained_cause fresh;
 	/* A process that is not in the slice, and woke the thread last in the
 	 * range; 0: none did. */
 	int32_t outside_pid;
@@ -122,6 +125,9 @@ int fgt_explain_causes(struct fgt_explanation *explanation);
 /* Chooses the thread unless it is chosen, fills rows and steps. -ENOMEM. */
 int fgt_explain_thread(struct fgt_explanation *explanation);
 
+/* Is that much time worth a line at all? */
+bool fgt_explain_is_worth(const struct fgt_explanation *explanation, double ms,
+			  bool is_passive);
 /* Is the range's value so unlike the other windows' that it is worth a line? A
  * wait for work must differ by more. What the rank has too few of is not. */
 bool fgt_explain_is_unusual(const struct fgt_explanation *explanation,

@@ -229,6 +229,20 @@ static void insert(struct fgt_explanation *explanation,
 	explanation->causes[at] = *cause;
 }
 
+/* Threads that the other windows do not have are not unlike them. */
+static void note_fresh(struct fgt_explanation *explanation,
+		       const struct fgt_explained_cause *cause)
+{
+	struct fgt_explained_cause *fresh = &explanation->fresh;
+
+	if (explanation->windows->count > FGT_EXPLAIN_WINDOWS_MIN &&
+	    cause->rank.others < FGT_EXPLAIN_WINDOWS_MIN &&
+	    cause->own_ms > fresh->own_ms &&
+	    !is_passive(explanation, cause->doing) &&
+	    fgt_explain_is_worth(explanation, cause->own_ms, false))
+		*fresh = *cause;
+}
+
 int fgt_explain_causes(struct fgt_explanation *explanation)
 {
 	struct cause_tally tally = { .of = explanation };
@@ -250,6 +264,7 @@ int fgt_explain_causes(struct fgt_explanation *explanation)
 		if (ms <= 0)
 			continue;
 		cause = judge(&tally, i, values);
+		note_fresh(explanation, &cause);
 		if (fgt_explain_is_unusual(explanation, ms,
 					   is_passive(explanation, cause.doing),
 					   &cause.rank))

@@ -186,17 +186,18 @@ static void put_steps(const struct explained_json *answer)
 	fgt_json_end_array(answer->json);
 }
 
-static void put_cause(const struct explained_json *answer,
+static void put_cause(const struct explained_json *answer, const char *key,
 		      const struct fgt_explained_cause *cause)
 {
-	fgt_json_begin_object(answer->json, NULL);
+	fgt_json_begin_object(answer->json, key);
 	put_thread(answer, "thread", cause->run);
 	fgt_json_put_uint(answer->json, "threads", cause->threads);
 	put_ms(answer, "own_ms", cause->own_ms);
 	put_ms(answer, "waited_ms", cause->waited_ms);
 	fgt_json_put_uint(answer->json, "waiters", cause->waiters);
 	put_ms(answer, "excess_ms", cause->excess_ms);
-	put_rank(answer, &cause->rank);
+	if (cause != &answer->of->fresh)
+		put_rank(answer, &cause->rank);
 	fgt_json_put_bool(answer->json, "deadlock", cause->is_cycle);
 	put_doing(answer, cause->run);
 	if (cause->waiter_run != FGT_ID_NONE) {
@@ -289,8 +290,10 @@ int fgt_explanation_print_json(const struct fgt_explanation *explanation,
 	put_steps(&answer);
 	fgt_json_begin_array(&json, "causes");
 	for (uint32_t i = 0; i < explanation->cause_count; i++)
-		put_cause(&answer, &explanation->causes[i]);
+		put_cause(&answer, NULL, &explanation->causes[i]);
 	fgt_json_end_array(&json);
+	if (explanation->fresh.threads)
+		put_cause(&answer, "new", &explanation->fresh);
 	put_pressures(&answer);
 	fgt_json_begin_object(&json, "known");
 	fgt_json_put_bool(&json, "wakes", explanation->has_wakes);

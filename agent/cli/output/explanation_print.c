@@ -323,6 +323,23 @@ static void print_cause(const struct printer *printer, uint32_t number,
 	print_line(printer, &words);
 }
 
+static void print_fresh(const struct printer *printer)
+{
+	const struct fgt_explained_cause *fresh = &printer->of->fresh;
+	struct fgt_words words = { .len = 0 };
+
+	if (!fresh->threads)
+		return;
+	fgt_words_add(&words, "%snew, without a baseline: ",
+		      printer->is_markdown ? "- " : "  ");
+	add_group(&words, printer, fresh);
+	fgt_words_add(&words, ": ");
+	add_doing(&words, printer->of, fresh->run);
+	fgt_words_add(&words, "; ");
+	fgt_words_add_ms(&words, fresh->own_ms);
+	print_line(printer, &words);
+}
+
 static void print_causes(const struct printer *printer)
 {
 	const struct fgt_explanation *of = printer->of;
@@ -336,6 +353,7 @@ static void print_causes(const struct printer *printer)
 		      printer->file);
 	for (uint32_t i = 0; i < of->cause_count && i < CAUSES_SHOWN; i++)
 		print_cause(printer, i + 1, &of->causes[i]);
+	print_fresh(printer);
 }
 
 static const char *const pressure_words[FGT_PRESSURE_KINDS] = {

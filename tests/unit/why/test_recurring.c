@@ -67,6 +67,30 @@ static void recurring_work_is_a_cause(void **state)
 	assert_int_equal(count_causes(2), 0);
 }
 
+/* Nothing can be usual of it. */
+static void new_thread_has_no_baseline(void **state)
+{
+	struct fgt_ring_slice *slice = make_recurring(10);
+	struct fgt_explanation *explanation = explain(slice, 0);
+	uint32_t thread, crunch;
+
+	(void)state;
+	assert_int_equal(explanation->fresh.threads, 0);
+	fgt_explanation_free(explanation);
+	thread = fixture_thread(slice, 4260, "burst");
+	crunch = fixture_stack(slice, "main;crunch");
+	fixture_run(slice, thread, FIRST, COUNT, crunch, FGT_STATE_RUNNING);
+	explanation = explain(slice, 0);
+	assert_int_equal(explanation->cause_count, 1);
+	assert_int_equal(slice->runs[explanation->causes[0].run].thread, 0);
+	assert_int_equal(explanation->fresh.threads, 1);
+	assert_int_equal(slice->runs[explanation->fresh.run].stack, crunch);
+	assert_true(explanation->fresh.own_ms > 199 &&
+		    explanation->fresh.own_ms < 201);
+	fgt_explanation_free(explanation);
+	fgt_ring_slice_free(slice);
+}
+
 static void path_has_the_parts_of_what_was_waited_for(void **state)
 {
 	struct fgt_ring_slice *slice = fixture_new(TICKS);
@@ -160,6 +184,7 @@ int main(void)
 		cmocka_unit_test(recurring_work_is_a_cause),
 		cmocka_unit_test(thread_that_has_ended_is_not_chosen),
 		cmocka_unit_test(cause_is_compared_with_times_of_its_life),
+		cmocka_unit_test(new_thread_has_no_baseline),
 		cmocka_unit_test(path_has_the_parts_of_what_was_waited_for),
 	};
 
