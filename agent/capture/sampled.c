@@ -319,6 +319,9 @@ void fgt_sampled_stop(struct fgt_sampled *sampled, uint64_t now_ns,
 	fgt_stacks_done(&look->stacks);
 	fgt_fd_close(FGT_TAKE_FD(sampled->memory_fd));
 	fgt_fd_budget_close(look->budget, &look->leader_stat_fd);
+	if (!is_alive && sampled->target)
+		fgt_target_keep_pidfd(sampled->target,
+				      FGT_TAKE_FD(look->process.pidfd));
 	fgt_process_close(&look->process);
 	sampled->status.is_alive = is_alive;
 	sampled->status.threads = 0;

@@ -36,6 +36,7 @@ struct fgt_target {
 	uint64_t brief_count;
 	struct fgt_program program;
 	int spans_fd; /* memfd of its span log, -1 */
+	int pidfd; /* of the process that has ended, -1 */
 	struct fgt_span_log *traces; /* the sampler's; NULL: none */
 };
 
@@ -59,7 +60,7 @@ int fgt_target_new(struct fgt_ring *ring,
 		.begun_ns = fgt_clock_ns(CLOCK_MONOTONIC),
 		.owner = *owner,
 	};
-	target->spans_fd = -1;
+	target->spans_fd = target->pidfd = -1;
 	*ret_target = target;
 	return 0;
 }
@@ -80,6 +81,7 @@ void fgt_target_put(struct fgt_target *target)
 		return;
 	fgt_ring_free(target->ring);
 	fgt_fd_close(target->spans_fd);
+	fgt_fd_close(target->pidfd);
 	fgt_span_log_free(target->traces);
 	pthread_mutex_destroy(&target->mutex);
 	free(target);
@@ -287,6 +289,41 @@ void fgt_target_forked(const struct fgt_target *target)
 {
 	fgt_fd_close(fgt_ring_fd(target->ring));
 	fgt_fd_close(target->spans_fd);
+	fgt_fd_close(target->pidfd);
+}
+
+void fgt_target_keep_pidfd(struct fgt_target *target, int pidfd)
+{
+	pthread_mutex_lock(&target->mutex);
+	fgt_fd_close(target->pidfd);
+	target->pidfd = pidfd;
+	pthread_mutex_unlock(&target->mutex);
+}
+
+int fgt_target_take_pidfd(struct fgt_target *target)
+{
+	int pidfd;
+
+	pthread_mutex_lock(&target->mutex);
+	pidfd = FGT_TAKE_FD(target->pidfd);
+	pthread_mutex_unlock(&target->mutex);
+	return pidfd;
+}
+
+void fgt_target_note_signal(struct fgt_target *target, const char *name)
+{
+	pthread_mutex_lock(&target->mutex);
+	snprintf(target->status.ended_by, sizeof(target->status.ended_by), "%s",
+		 name);
+	pthread_mutex_unlock(&target->mutex);
+}
+
+void fgt_target_cut_end(struct fgt_target *target, struct fgt_ring_slice *slice)
+{
+	pthread_mutex_lock(&target->mutex);
+	memcpy(slice->ended_by, target->status.ended_by,
+	       sizeof(slice->ended_by));
+	pthread_mutex_unlock(&target->mutex);
 }
 
 const struct fgt_ring *fgt_target_ring(const struct fgt_target *target)

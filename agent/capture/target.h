@@ -19,6 +19,8 @@ struct fgt_target_status {
 	bool is_alive; /* false: ended; the ring is still there */
 	bool is_given_up; /* not alive: it may run, but cannot be sampled */
 	uint64_t attached_ns, ended_ns; /* CLOCK_MONOTONIC; 0 if not */
+	/* The signal that ended it; "": none, or not known. */
+	char ended_by[FGT_ENDED_BY_MAX];
 	/* Ticks up to this one show no program that began later than those
 	 * that are known. */
 	uint64_t checked_ns;
@@ -84,6 +86,10 @@ void fgt_target_set_traces(struct fgt_target *target, struct fgt_span_log *log);
 int fgt_target_cut_spans(struct fgt_target *target,
 			 struct fgt_ring_slice *slice);
 
+/* Adds the signal that ended it. MT-Safe */
+void fgt_target_cut_end(struct fgt_target *target,
+			struct fgt_ring_slice *slice);
+
 /* Adds what is known of threads that ended between two of its ticks, to within
  * a second. MT-Safe */
 void fgt_target_cut_brief(struct fgt_target *target,
@@ -121,6 +127,20 @@ void fgt_target_get_program(const struct fgt_target *target,
  */
 void fgt_target_note_owner(struct fgt_target *target, uint64_t number,
 			   const struct fgt_owner *owner, uint64_t now_ns);
+
+/*
+ * ---- How it ended ----------------------------------------------------------
+ *
+ * The sampler hands over the pidfd of a process that has ended, and the daemon
+ * learns the rest, which may have to wait for the parent.
+ */
+
+/* Takes it over. MT-Safe */
+void fgt_target_keep_pidfd(struct fgt_target *target, int pidfd);
+/* The caller's from now on; -1: none. MT-Safe */
+int fgt_target_take_pidfd(struct fgt_target *target);
+/* MT-Safe */
+void fgt_target_note_signal(struct fgt_target *target, const char *name);
 
 /* ---- The sampler's ------------------------------------------------------ */
 

@@ -343,6 +343,8 @@ static int merge_processes(struct fgt_merge *merge)
 	int r = 0;
 
 	result->process = merge->sources[0].slice->process;
+	memcpy(result->ended_by, merge->sources[0].slice->ended_by,
+	       sizeof(result->ended_by));
 	if (!FGT_ARRAY_NEW(result->processes, merge->count))
 		return -ENOMEM;
 	for (uint32_t i = 0; i < merge->count && r == 0; i++) {

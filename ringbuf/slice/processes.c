@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "ringbuf/base/array.h"
 
@@ -109,6 +110,8 @@ static void set_process(struct fgt_ring_slice *slice)
 	struct fgt_process_of of = fgt_slice_process(slice, 0);
 	struct fgt_process_info *info = &slice->process;
 
+	if (info->pid != of.pid)
+		slice->ended_by[0] = '\0';
 	info->pid = of.pid;
 	info->start_time = slice->processes[0].start_time;
 	snprintf(info->name, sizeof(info->name), "%s", of.name);
@@ -123,6 +126,7 @@ int fgt_processes_narrow(const struct fgt_ring_slice *source,
 	uint32_t *marks;
 	int r;
 
+	memcpy(result->ended_by, source->ended_by, sizeof(result->ended_by));
 	if (!source->process_count)
 		return 0;
 	if (!FGT_ARRAY_NEW(marks, source->process_count))

@@ -37,8 +37,9 @@ bool fgt_processes_are_valid(const struct fgt_ring_slice *slice);
 
 /* ---- Between the parts of narrowing ------------------------------------- */
 
-/* Copies the processes of the result's threads and numbers them; if a single
- * one is left, it is the slice's. -ENOMEM. */
+/* Copies the signal that ended the slice's process, and the processes of the
+ * result's threads, and numbers these; if a single one is left, it is the
+ * slice's. -ENOMEM. */
 int fgt_processes_narrow(const struct fgt_ring_slice *source,
 			 struct fgt_ring_slice *result);
 

@@ -186,6 +186,8 @@ struct fgt_anchor {
 #define FGT_TITLE_MAX 128 /* NUL included */
 
 /* The target as it was; set with fgt_ring_set_process(). */
+#define FGT_ENDED_BY_MAX 24 /* NUL included */
+
 struct fgt_process_info {
 	int32_t pid;
 	uint32_t uid;
@@ -204,6 +206,9 @@ struct fgt_process_info {
 struct fgt_ring_slice {
 	/* Of several processes the one that was asked for, or the first. */
 	struct fgt_process_info process;
+	/* The signal that ended that process, "SIGSEGV"; "": none, or not known,
+	 * or it lived when the slice was cut. */
+	char ended_by[FGT_ENDED_BY_MAX];
 	/* None, if it is one process. */
 	struct fgt_slice_process *processes;
 	uint32_t process_count;

@@ -240,6 +240,7 @@ bool fgt_slice_is_valid(const struct fgt_ring_slice *slice)
 {
 	return slice && are_pointers_set(slice) &&
 	       is_process_valid(&slice->process) &&
+	       is_terminated(slice->ended_by, sizeof(slice->ended_by)) &&
 	       are_strings_valid(&slice->strings) && are_times_valid(slice) &&
 	       are_paces_valid(slice) && are_threads_valid(slice) &&
 	       are_symbols_valid(slice) && are_frames_valid(slice) &&

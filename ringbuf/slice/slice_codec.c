@@ -48,10 +48,12 @@ static void pack_array(msgpack_packer *packer, const char *key, uint32_t count,
 }
 
 static void pack_process(msgpack_packer *packer,
-			 const struct fgt_process_info *process)
+			 const struct fgt_process_info *process,
+			 const char *ended_by)
 {
 	pack_text(packer, "process");
-	msgpack_pack_map(packer, 8 + (*process->title != '\0'));
+	msgpack_pack_map(packer,
+			 8 + (*process->title != '\0') + (*ended_by != '\0'));
 	pack_text(packer, "pid");
 	msgpack_pack_int32(packer, process->pid);
 	pack_u64(packer, "uid", process->uid);
@@ -63,6 +65,8 @@ static void pack_process(msgpack_packer *packer,
 	pack_member(packer, "os_release", process->os_release);
 	if (*process->title)
 		pack_member(packer, "title", process->title);
+	if (*ended_by)
+		pack_member(packer, "ended_by", ended_by);
 }
 
 static void pack_range(msgpack_packer *packer,
@@ -293,7 +297,7 @@ static int encode(const struct fgt_ring_slice *slice,
 	fgt_sink_buffer_put(&buffer, FGT_SLICE_MAGIC, FGT_SLICE_MAGIC_LEN);
 	msgpack_pack_map(&packer, count_keys(slice));
 	pack_u64(&packer, "version", FGT_SLICE_VERSION);
-	pack_process(&packer, &slice->process);
+	pack_process(&packer, &slice->process, slice->ended_by);
 	pack_service(&packer, &slice->process.service);
 	pack_range(&packer, slice);
 	pack_brief(&packer, slice);

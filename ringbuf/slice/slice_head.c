@@ -50,6 +50,8 @@ int fgt_slice_read_process(struct fgt_msgpack_cursor *cursor,
 			READ_TEXT(cursor, process->os_release);
 		else if (fgt_msgpack_text_is(key, "title"))
 			READ_TEXT(cursor, process->title);
+		else if (fgt_msgpack_text_is(key, "ended_by"))
+			READ_TEXT(cursor, slice->ended_by);
 		else
 			fgt_msgpack_skip(cursor);
 	}

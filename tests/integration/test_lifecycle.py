@@ -150,8 +150,50 @@ def check_death(bench, checks, daemon):
               targets.stdout)
     clock = r"\d\d:\d\d:\d\d"
     checks.ok("death: targets shows from when to when it was sampled",
-              re.search(rf" {pid} .* {clock} to .*{clock}, ended$",
+              re.search(rf" {pid} .* {clock} to .*{clock}, ended( by SIGKILL)?$",
                         targets.stdout, re.M), targets.stdout)
+
+
+def check_signal(bench, checks, daemon):
+    """The signal that ended a target has its name in all answers."""
+    for name, arguments, number in (("SIGSEGV", ("sleepers", "3", "60"), 11),
+                                    ("exit", ("sleepers", "3", "2"), 0)):
+        child, pid = start(bench, *arguments)
+        daemon.call("attach", str(pid))
+        time.sleep(1.2)
+        if number:
+            os.kill(pid, number)
+        child.wait()
+        for _ in range(100):
+            target = next(t for t in json.loads(daemon.call(
+                "targets", "--json").stdout)["targets"] if t["pid"] == pid)
+            if target["ended_ns"] and "ended_by" in target or not number:
+                break
+            time.sleep(0.1)
+        time.sleep(1.5 if not number else 0)
+        stacks, why = (daemon.call(verb, "-p", str(pid)) for verb in
+                       ("stacks", "why"))
+        fgt = bench.path(f"{pid}.fgt")
+        daemon.call("slice", "-p", str(pid), "-q", "-o", fgt)
+        texts = {"stacks": stacks.stdout, "why": why.stdout,
+                 "the note": stacks.stderr,
+                 "stacks of a file": bench.run("stacks", fgt).stdout,
+                 "targets": daemon.call("targets").stdout.split(
+                     f" {pid} ")[1].split("\n")[0]}
+        found = {verb: json.loads(daemon.call(
+            verb, "-p", str(pid), "--json").stdout).get("ended_by")
+            for verb in ("stacks", "why", "slice")}
+        if number:
+            checks.ok("signal: has its name in texts",
+                      all("ended by SIGSEGV" in text for text in
+                          texts.values()), texts)
+            checks.ok("signal: has its name in JSON",
+                      target.get("ended_by") == name and
+                      set(found.values()) == {name}, (target, found))
+        else:
+            checks.ok("signal: one that exits was ended by none",
+                      not any("ended by" in text for text in texts.values())
+                      and set(found.values()) == {None}, (texts, found))
 
 
 def check_sleepers(bench, checks, daemon):
@@ -251,6 +293,7 @@ def main():
         check_fork_and_exec(bench, checks, daemon)
         check_stop(bench, checks, daemon)
         check_death(bench, checks, daemon)
+        check_signal(bench, checks, daemon)
         check_sleepers(bench, checks, daemon)
         check_names(bench, checks, daemon)
         check_pid_reuse(bench, checks, daemon)

@@ -29,8 +29,9 @@ void fgt_words_add(struct fgt_words *words, const char *format, ...)
 void fgt_words_add_process(struct fgt_words *words,
 			   const struct fgt_ring_slice *slice)
 {
-	fgt_words_add(words, "%s (pid %d)", slice->process.name,
-		      slice->process.pid);
+	fgt_words_add(words, "%s (pid %d%s%s)", slice->process.name,
+		      slice->process.pid, *slice->ended_by ? ", ended by " : "",
+		      slice->ended_by);
 	if (slice->process_count > 1)
 		fgt_words_add(words, " and %u more process%s",
 			      slice->process_count - 1,

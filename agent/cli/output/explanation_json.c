@@ -276,6 +276,9 @@ int fgt_explanation_print_json(const struct fgt_explanation *explanation,
 	fgt_json_begin_object(&json, NULL);
 	fgt_json_put_int(&json, "pid", explanation->slice->process.pid);
 	fgt_json_put_string(&json, "name", explanation->slice->process.name);
+	if (*explanation->slice->ended_by)
+		fgt_json_put_string(&json, "ended_by",
+				    explanation->slice->ended_by);
 	put_range(&answer, from, to);
 	fgt_json_put_uint(&json, "windows", explanation->windows->count - 1);
 	put_pace(&answer);

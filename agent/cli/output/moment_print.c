@@ -266,6 +266,8 @@ int fgt_moment_print_json(const struct fgt_moment *moment, const char *at,
 	fgt_json_begin_object(&json, NULL);
 	fgt_json_put_int(&json, "pid", moment->slice->process.pid);
 	fgt_json_put_string(&json, "name", moment->slice->process.name);
+	if (*moment->slice->ended_by)
+		fgt_json_put_string(&json, "ended_by", moment->slice->ended_by);
 	fgt_json_put_string(&json, "at", at);
 	fgt_json_put_uint(&json, "at_ns", moment->slice->tick_ns[moment->tick]);
 	fgt_json_begin_array(&json, "groups");

@@ -157,11 +157,11 @@ static void print_instant(uint64_t mono_ns)
 	fputs(instant, stdout);
 }
 
-/* "since 14:03:07", "14:03:07 to 14:05:00, ended" */
+/* "since 14:03:07", "14:03:07 to 14:05:00, ended by SIGSEGV" */
 static void print_times(const struct fgt_message *target)
 {
 	uint64_t ended_ns = number(target, "ended_ns");
-	bool is_alive = truth(target, "alive");
+	const char *ended_by = text(target, "ended_by");
 
 	if (number(target, "attached_ns")) {
 		fputs(ended_ns ? "" : "since ", stdout);
@@ -171,7 +171,12 @@ static void print_times(const struct fgt_message *target)
 		fputs(" to ", stdout);
 		print_instant(ended_ns);
 	}
-	puts(is_alive ? "" : ", ended");
+	fputs(truth(target, "alive") ? "" : ", ended", stdout);
+	if (ended_by[0] != '?') {
+		fputs(" by ", stdout);
+		fgt_print_text(stdout, ended_by, FGT_ENDED_BY_MAX);
+	}
+	putchar('\n');
 }
 
 /* As deliveries name it; "?": an agent that does not know of it. */

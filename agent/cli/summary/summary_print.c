@@ -280,6 +280,8 @@ static void put_slice(const struct fgt_ring_slice *slice,
 
 	fgt_json_put_int(json, "pid", slice->process.pid);
 	fgt_json_put_string(json, "name", slice->process.name);
+	if (*slice->ended_by)
+		fgt_json_put_string(json, "ended_by", slice->ended_by);
 	put_processes(slice, json);
 	fgt_json_put_uint(json, "requested_from_ns", slice->requested_from_ns);
 	fgt_json_put_uint(json, "requested_to_ns", slice->requested_to_ns);

@@ -320,8 +320,15 @@ void fgt_fetch_now(const char *verb, const struct fgt_ring_slice *slice,
 {
 	if (slice->requested_to_ns >= now->mono_ns)
 		return;
+	if (*slice->ended_by)
+		fgt_note(verb,
+			 "the target was ended by %s %.1f s ago: now is its "
+			 "end",
+			 slice->ended_by,
+			 (double)(now->mono_ns - slice->requested_to_ns) / 1e9);
+	else
+		fgt_note(verb, "the target has ended: now is its end");
 	fgt_now_at_end(slice, now);
-	fgt_note(verb, "the target has ended: now is its end");
 }
 
 int fgt_fetch_ring(const struct fgt_arguments *arguments,

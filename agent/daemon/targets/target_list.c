@@ -142,6 +142,8 @@ static void add_identity(struct fgt_builder *builder,
 	fgt_builder_bool(builder, "alive", status->is_alive);
 	fgt_builder_uint(builder, "attached_ns", status->attached_ns);
 	fgt_builder_uint(builder, "ended_ns", status->ended_ns);
+	if (status->ended_by[0])
+		fgt_builder_string(builder, "ended_by", status->ended_by);
 }
 
 /* A map of what is known of its service; "name" is always there. */

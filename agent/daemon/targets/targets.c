@@ -11,8 +11,10 @@
 #include <string.h>
 
 #include "agent/daemon/loop/log.h"
+#include "agent/daemon/targets/death.h"
 #include "agent/daemon/targets/target_table.h"
 #include "ringbuf/base/array.h"
+#include "ringbuf/base/fd.h"
 #include "ringbuf/base/memory_limit.h"
 
 #define ROWS_MAX  65536
@@ -307,9 +309,29 @@ void fgt_targets_set_rules(struct fgt_targets *targets,
 
 /* ---- Once a second ----------------------------------------------------- */
 
+/* "": by no signal, or by none that is known. */
+static void note_signal(const struct fgt_target_entry *entry,
+			char name[FGT_ENDED_BY_MAX])
+{
+	FGT_AUTO(fgt_fd_close)
+	int pidfd = fgt_target_take_pidfd(entry->target);
+	struct fgt_death death = { FGT_DEATH_UNKNOWN, 0 };
+
+	name[0] = '\0';
+	if (pidfd >= 0)
+		fgt_death_look(pidfd, entry->pid, entry->start_time, &death);
+	if (death.kind != FGT_DEATH_SIGNAL)
+		return;
+	fgt_death_name(&death, name, FGT_ENDED_BY_MAX);
+	fgt_target_note_signal(entry->target, name);
+}
+
 static void note_end(struct fgt_targets *targets,
 		     struct fgt_target_entry *entry, uint64_t now_ns)
 {
+	char signal[FGT_ENDED_BY_MAX];
+
+	note_signal(entry, signal);
 	pthread_mutex_lock(&targets->lock);
 	entry->ended_ns = now_ns;
 	pthread_mutex_unlock(&targets->lock);
@@ -318,7 +340,8 @@ static void note_end(struct fgt_targets *targets,
 	fgt_log(FGT_LOG_INFO,
 		fgt_target_is_given_up(entry->target) ? "target_given_up"
 						      : "target_ended",
-		"pid %d; its ring is kept for %llu s", entry->pid,
+		"pid %d%s%s; its ring is kept for %llu s", entry->pid,
+		*signal ? ", ended by " : "", signal,
 		(unsigned long long)(targets->kept_ns / 1000000000u));
 }
 

@@ -195,7 +195,7 @@ def test_end(bench, socket):
     result = bench.run("--socket", socket, "stacks", "-p",
                        str(service.child.pid))
     ok("stacks are those of its end", "now\n" in result.stdout and
-       "has ended" in result.stderr, result.stdout + result.stderr)
+       "was ended by SIGKILL" in result.stderr, result.stdout + result.stderr)
 
 
 def main():

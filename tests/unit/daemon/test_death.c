@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 #include "agent/capture/threads/process.h"
-#include "agent/daemon/programs/registration.h"
+#include "agent/daemon/targets/death.h"
 
 struct victim {
 	pid_t parent;

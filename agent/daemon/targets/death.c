@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Learns what signal ended a process. Runs in the daemon's loop; must not wait
+ * Learns what signal ended a process. Runs in the daemon's loop, and for targets
+ * in the thread of jobs; must not wait
  * for the process, and for its parent only as long as the kernel takes to give
  * up a process that is waited for: at most 20 ms, and only once where the
  * kernel never reports the end.
@@ -17,7 +18,7 @@
  * a status without a signal. Neither is a crash; nor is an end that was
  * requested.
  */
-#include "agent/daemon/programs/registration.h"
+#include "agent/daemon/targets/death.h"
 
 #include <errno.h>
 #include <fcntl.h>
