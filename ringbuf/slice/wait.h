@@ -63,6 +63,8 @@ int fgt_pressures_copy(const struct fgt_slice_pressure *pressures,
 /* ---- Waits -------------------------------------------------------------- */
 
 #define FGT_WAIT_TEXT_MAX 96 /* NUL included */
+/* In the text of a descriptor, between the file and who has locked it. */
+#define FGT_WAIT_HELD_BY ", held by "
 
 /* As it is recorded. */
 struct fgt_wait {

@@ -4,10 +4,12 @@
  * prints a line for each: its name, its tid, the kind of the wait, and the tid
  * of the owner or the number that the wait has.
  */
+#include <fcntl.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -25,6 +27,7 @@ char g_data[65536] = { 1 };
 
 static int g_pipe[2];
 static pid_t g_child;
+static int g_file; /* of the whole program */
 static pid_t g_holder, g_second_holder;
 static pthread_t g_holding;
 static pthread_barrier_t g_held;
@@ -121,6 +124,23 @@ static STEP void *read_pipe(void *argument)
 	return read(g_pipe[0], &byte, 1) == 1 ? argument : NULL;
 }
 
+/* Another process has it locked: the child. */
+static STEP void *lock_file(void *argument)
+{
+	print("flock", "descriptor", g_file);
+	flock(g_file, LOCK_EX);
+	return argument;
+}
+
+static STEP void *lock_record(void *argument)
+{
+	struct flock whole = { .l_type = F_WRLCK };
+
+	print("record", "descriptor", g_file);
+	fcntl(g_file, F_SETLKW, &whole);
+	return argument;
+}
+
 static STEP void *await_child(void *argument)
 {
 	print("child", "child", g_child);
@@ -133,6 +153,27 @@ static STEP void *join(void *argument)
 	print("join", "join", g_holder);
 	pthread_join(g_holding, NULL);
 	return argument;
+}
+
+/* By an open file of the child's. */
+static void lock_in_child(void)
+{
+	struct flock whole = { .l_type = F_WRLCK };
+	char path[32];
+	int file;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", g_file);
+	file = open(path, O_RDWR);
+	if (fcntl(file, F_SETLK, &whole) || flock(file, LOCK_EX))
+		abort();
+}
+
+static void wait_for_lock_in_child(void)
+{
+	while (!flock(g_file, LOCK_EX | LOCK_NB)) {
+		flock(g_file, LOCK_UN);
+		usleep(1000);
+	}
 }
 
 static pthread_t start(void *(*run)(void *))
@@ -148,14 +189,17 @@ int main(void)
 {
 	char byte;
 
-	if (pipe(g_pipe) || sem_init(&g_semaphore, 0, 0))
+	g_file = open("/tmp", O_TMPFILE | O_RDWR, 0600);
+	if (g_file < 0 || pipe(g_pipe) || sem_init(&g_semaphore, 0, 0))
 		return 1;
 	g_child = fork();
 	if (g_child == 0) {
 		close(g_pipe[1]);
+		lock_in_child();
 		/* Until its parent ends. */
 		return read(g_pipe[0], &byte, 1) != 0;
 	}
+	wait_for_lock_in_child();
 	pthread_barrier_init(&g_held, NULL, 3);
 	g_holding = start(hold);
 	start(hold_second);
@@ -171,6 +215,8 @@ int main(void)
 	start(read_pipe);
 	start(await_child);
 	start(join);
+	start(lock_file);
+	start(lock_record);
 	usleep(300000);
 	puts("ready");
 	fflush(stdout);

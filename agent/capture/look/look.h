@@ -173,6 +173,7 @@ struct fgt_look {
 	uint64_t wait_tick; /* in this one … */
 	uint32_t wait_reads; /* … so many waits were read … */
 	uint32_t child_reads_left; /* … and children may be, in namespaces */
+	uint32_t file_lock_reads_left; /* … and the table of locks on files */
 	struct fgt_followed_waits followed;
 	bool is_embedded; /* this very process */
 	bool is_readable;

@@ -16,6 +16,7 @@
 
 #include "agent/capture/look/look_parts.h"
 #include "agent/capture/threads/child_pid.h"
+#include "agent/capture/threads/file_lock.h"
 #include "agent/capture/threads/procfs.h"
 #include "agent/capture/waits/waits.h"
 #include "agent/unwind/arch/memory.h"
@@ -25,6 +26,9 @@
 #define READS_MAX 256u
 /* Children of PID namespaces, likewise: a program may have 128 for each wait. */
 #define CHILD_READS_MAX 256u
+/* The table of the whole machine, as far as it is read. */
+#define FILE_LOCK_READS_MAX 4u
+#define FILE_LOCK_BYTES	    16384
 
 /* Waits for locks that are followed, and those of one tick that get another
  * owner: each is written to the ring. */
@@ -98,6 +102,30 @@ static int32_t child_of(struct fgt_look *look, struct fgt_thread *thread,
 	return pid;
 }
 
+static bool find_file_lock(void *context, bool is_flock, char *text,
+			   size_t size)
+{
+	const struct reading *reading = context;
+	struct fgt_look *look = reading->look;
+	char locks[FILE_LOCK_BYTES], path[32], name[32];
+	int32_t pid;
+
+	if (!look->file_lock_reads_left) {
+		reading->thread->is_incomplete = look->stacks.is_late = true;
+		return false;
+	}
+	look->file_lock_reads_left--;
+	if (fgt_procfs_read(AT_FDCWD, "/proc/locks", locks, sizeof(locks)) < 0)
+		return false;
+	pid = fgt_file_lock_holder(locks, look->process.pid, is_flock);
+	snprintf(path, sizeof(path), "/proc/%d/comm", pid);
+	if (!pid ||
+	    fgt_procfs_read_line(AT_FDCWD, path, name, sizeof(name)) < 0)
+		return false;
+	snprintf(text, size, "%s (pid %d)", name, pid);
+	return true;
+}
+
 static int32_t find_child(void *context, int32_t number, char *text,
 			  size_t size)
 {
@@ -121,6 +149,8 @@ static struct fgt_wait_source source_of(struct reading *reading)
 		/* A program that confines itself may be killed for it. */
 		.describe = reading->look->is_embedded ? NULL : describe,
 		.find_child = reading->look->is_embedded ? NULL : find_child,
+		.find_file_lock = reading->look->is_embedded ? NULL
+							     : find_file_lock,
 	};
 }
 
@@ -181,6 +211,7 @@ const struct fgt_wait *fgt_look_wait(struct fgt_look *look,
 		look->wait_tick = look->tick;
 		look->wait_reads = 0;
 		look->child_reads_left = CHILD_READS_MAX;
+		look->file_lock_reads_left = FILE_LOCK_READS_MAX;
 	}
 	if (verdict->kind != FGT_VERDICT_AS_BEFORE && look->then.ns)
 		return past_wait(look, thread, &look->then, state);

@@ -5,6 +5,7 @@
  */
 #include "agent/capture/waits/waits.h"
 
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <linux/wait.h>
 #include <poll.h>
@@ -16,6 +17,8 @@
 #include "agent/capture/waits/futex.h"
 
 #define POLL_SHOWN 8
+#define HOLDER_MAX 40
+#define PATH_SHOWN 44 /* of a file that is locked, for the holder's sake */
 #define SECOND_NS  1000000000u
 #define MS_NS	   1000000u
 
@@ -171,6 +174,24 @@ static bool counts_descriptors(int32_t number)
 	return number == SYS_ppoll || number == SYS_pselect6;
 }
 
+/* What is waited for, and who has it. */
+static void read_file_lock(const struct call *call, const uint64_t *args,
+			   const struct fgt_wait_source *source,
+			   struct fgt_wait *wait)
+{
+	bool is_flock = call->number == SYS_flock;
+	char path[FGT_WAIT_TEXT_MAX], holder[HOLDER_MAX];
+
+	if (!source->find_file_lock ||
+	    (!is_flock && (call->number != SYS_fcntl || args[1] != F_SETLKW)) ||
+	    !source->find_file_lock(source->context, is_flock, holder,
+				    sizeof(holder)))
+		return;
+	memcpy(path, wait->text, sizeof(path));
+	snprintf(wait->text, sizeof(wait->text), "%.*s" FGT_WAIT_HELD_BY "%s",
+		 PATH_SHOWN, path[0] ? path : "a file", holder);
+}
+
 static void read_detail(const struct call *call, const uint64_t *args,
 			const struct fgt_wait_source *source,
 			struct fgt_wait *wait)
@@ -183,6 +204,7 @@ static void read_detail(const struct call *call, const uint64_t *args,
 	    !source->describe(source->context, wait->number, wait->text,
 			      sizeof(wait->text)))
 		wait->text[0] = '\0';
+	read_file_lock(call, args, source, wait);
 	if (wait->kind == FGT_WAIT_CHILD &&
 	    (wait->number <= 0 ||
 	     (call->number == SYS_waitid && args[0] != P_PID)))

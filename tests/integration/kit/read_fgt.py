@@ -282,7 +282,8 @@ class Slice:
     def reason(self, wait):
         """What formats add to the name of a state; b"" if nothing."""
         kind, owner, _, _, _, text, name = wait
-        text, name = self.string(text), self.string(name)
+        text, name = (self.string(number).partition(b", held by ")[0]
+                      for number in (text, name))
         if name == b"heap" or name.startswith(b"stack of ") or kind == JOIN:
             name = b""
         if kind == NOTIFICATION:
@@ -291,8 +292,7 @@ class Slice:
                 name = offset[1]
         if kind in LOCKS or kind == JOIN:
             owner = self.thread_name(owner)
-            return b" ".join(part for part in (
-                name, owner and "← ".encode() + owner) if part)
+            return b" ".join(filter(None, (name, owner and "← ".encode() + owner)))
         if kind == DESCRIPTOR:
             plain = re.match(rb"anon_inode:\[?([^]]*)|(pipe|socket):\[", text)
             return name or (plain and (plain[1] or plain[2])) or text

@@ -78,6 +78,11 @@ def check(mode, waiting, waits):
                    found)
             ok(f"{mode}: {name} has its number", found[2] == number,
                (found, number))
+        if name in ("flock", "record"):
+            child = next(number for _, kind, number in
+                         waiting.expected.values() if kind == "child")
+            ok(f"{mode}: {name} names the process that has the file",
+               found[3].endswith(f", held by waits (pid {child})"), found)
     pipe = next((waits.get(tid) for tid, (name, *_) in waiting.expected.items()
                  if name == "pipe"), None) or [""] * 5
     ok(f"{mode}: the descriptor is a pipe", pipe[3].startswith("pipe:["), pipe)

@@ -56,9 +56,10 @@ static const char *object_of(const struct fgt_ring_slice *slice,
 }
 
 /* "pipe:[12]" → pipe, "anon_inode:[eventfd]" → eventfd: numbers of single ones
- * are no names. */
+ * are no names, nor is the process that has a file in passing. */
 static void name_descriptor(const char *text, char *name, size_t size)
 {
+	const char *holder = strstr(text, FGT_WAIT_HELD_BY);
 	char inner[TEXT_MAX];
 
 	if (sscanf(text, "anon_inode:[%250[^]]]", inner) == 1 ||
@@ -69,7 +70,9 @@ static void name_descriptor(const char *text, char *name, size_t size)
 	else if (strncmp(text, "socket:[", 8) == 0)
 		snprintf(name, size, "socket");
 	else
-		snprintf(name, size, "%s", text);
+		snprintf(name, size, "%.*s",
+			 holder ? (int)(holder - text) : (int)strlen(text),
+			 text);
 }
 
 /* Without the offset of a word inside a condition variable, which has several

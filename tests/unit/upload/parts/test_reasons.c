@@ -72,6 +72,9 @@ static void locks_name_themselves_and_their_holder(void **state)
 static void descriptors_are_named_by_what_they_are(void **state)
 {
 	(void)state;
+	assert_shown(CALL, FGT_WAIT_DESCRIPTOR, 0,
+		     "/run/x.pid, held by cron (pid 12)", "",
+		     "epoll_wait /run/x.pid");
 	assert_shown(CALL, FGT_WAIT_DESCRIPTOR, 0, "pipe:[1234]", "",
 		     "epoll_wait pipe");
 	assert_shown(CALL, FGT_WAIT_DESCRIPTOR, 0, "socket:[1234]", "",

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads /proc/locks. Runs in the sampler's thread.
+ */
+#include "agent/capture/threads/file_lock.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct line {
+	bool is_waiting, is_flock;
+	int32_t pid; /* -1: of an open file, which several may have */
+};
+
+/* "1: FLOCK  ADVISORY  WRITE 312 fe:00:3951 0 EOF"; "1: -> FLOCK …" waits. */
+static bool parse(const char *text, struct line *ret_line)
+{
+	char arrow[4] = "", kind[16];
+	int32_t pid;
+
+	if (sscanf(text, "%*d: %3[->] %15s %*s %*s %d", arrow, kind, &pid) !=
+		    3 &&
+	    sscanf(text, "%*d: %15s %*s %*s %d", kind, &pid) != 2)
+		return false;
+	*ret_line = (struct line){ .is_waiting = !strcmp(arrow, "->"),
+				   .is_flock = !strcmp(kind, "FLOCK"),
+				   .pid = pid };
+	return true;
+}
+
+int32_t fgt_file_lock_holder(const char *locks, int32_t waiting_pid,
+			     bool is_flock)
+{
+	int32_t holder = 0, found = 0;
+	const char *end;
+
+	/* Those that wait follow the lock that they wait for. */
+	for (; (end = strchr(locks, '\n')); locks = end + 1) {
+		struct line line;
+
+		if (!parse(locks, &line))
+			return 0;
+		if (!line.is_waiting)
+			holder = line.pid;
+		else if (line.pid != waiting_pid || line.is_flock != is_flock)
+			continue;
+		else if (holder <= 0 || (found && found != holder))
+			return 0;
+		else
+			found = holder;
+	}
+	return found;
+}

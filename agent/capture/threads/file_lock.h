@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Locks on files, of flock(2) and fcntl(2): who holds what a process waits for.
+ */
+#ifndef FGT_AGENT_CAPTURE_THREADS_FILE_LOCK_H
+#define FGT_AGENT_CAPTURE_THREADS_FILE_LOCK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * By the text of /proc/locks, of which the last line may be cut. 0: it is not
+ * known, or threads of that process wait for locks of several.
+ *
+ * MT-Safe | AS-Safe
+ */
+int32_t fgt_file_lock_holder(const char *locks, int32_t waiting_pid,
+			     bool is_flock);
+
+#endif
