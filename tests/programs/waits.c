@@ -17,6 +17,7 @@
 
 pthread_mutex_t g_mutex = PTHREAD_MUTEX_INITIALIZER;
 pthread_mutex_t g_second_mutex = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t g_robust_mutex;
 pthread_rwlock_t g_rwlock = PTHREAD_RWLOCK_INITIALIZER;
 pthread_rwlock_t g_read_rwlock = PTHREAD_RWLOCK_INITIALIZER;
 pthread_cond_t g_condition = PTHREAD_COND_INITIALIZER;
@@ -44,6 +45,7 @@ static STEP void *hold(void *argument)
 {
 	(void)argument;
 	pthread_mutex_lock(&g_mutex);
+	pthread_mutex_lock(&g_robust_mutex);
 	pthread_rwlock_wrlock(&g_rwlock);
 	g_holder = gettid();
 	pthread_barrier_wait(&g_held);
@@ -75,6 +77,13 @@ static STEP void *lock_second(void *argument)
 {
 	print("second", "mutex", g_second_holder);
 	pthread_mutex_lock(&g_second_mutex);
+	return argument;
+}
+
+static STEP void *lock_robust(void *argument)
+{
+	print("robust", "lock", g_holder);
+	pthread_mutex_lock(&g_robust_mutex);
 	return argument;
 }
 
@@ -187,6 +196,7 @@ static pthread_t start(void *(*run)(void *))
 
 int main(void)
 {
+	pthread_mutexattr_t robust;
 	char byte;
 
 	g_file = open("/tmp", O_TMPFILE | O_RDWR, 0600);
@@ -199,6 +209,9 @@ int main(void)
 		/* Until its parent ends. */
 		return read(g_pipe[0], &byte, 1) != 0;
 	}
+	pthread_mutexattr_init(&robust);
+	pthread_mutexattr_setrobust(&robust, PTHREAD_MUTEX_ROBUST);
+	pthread_mutex_init(&g_robust_mutex, &robust);
 	wait_for_lock_in_child();
 	pthread_barrier_init(&g_held, NULL, 3);
 	g_holding = start(hold);
@@ -206,6 +219,7 @@ int main(void)
 	pthread_barrier_wait(&g_held);
 	start(lock);
 	start(lock_second);
+	start(lock_robust);
 	start(read_lock);
 	start(write_lock);
 	pthread_rwlock_rdlock(&g_read_rwlock);

@@ -43,6 +43,7 @@ struct rwlock_whole {
 #define RWLOCK_IS_WANTED   2u /* by a writer, and not its yet */
 #define RWLOCK_READERS_MAX (1u << 20)
 #define MUTEX_KIND_MAX	   0x1ff
+#define MUTEX_ROBUST	   0x10 /* PTHREAD_MUTEX_ROBUST_NORMAL_NP */
 #define MUTEX_USERS_MAX	   (1u << 20)
 
 static bool is_thread(const struct fgt_wait_source *source, int32_t tid)
@@ -86,6 +87,26 @@ static bool read_mutex(const uint64_t *args,
 	if (!wait->owner_tid && (args[1] & FUTEX_CMD_MASK) != FUTEX_WAIT)
 		return false;
 	wait->kind = FGT_WAIT_MUTEX;
+	return true;
+}
+
+/* A robust lock, whose word has the holder. */
+static bool read_robust(const uint64_t *args,
+			const struct fgt_wait_source *source,
+			struct fgt_wait *wait)
+{
+	uint32_t word = (uint32_t)args[2];
+	struct mutex_words words;
+
+	if (!(word & FUTEX_WAITERS) ||
+	    !source->read(source->context, args[0], &words, sizeof(words)) ||
+	    words.lock != word ||
+	    (uint32_t)words.owner != (word & FUTEX_TID_MASK) ||
+	    words.kind < 0 || words.kind > MUTEX_KIND_MAX ||
+	    !(words.kind & MUTEX_ROBUST) || !is_thread(source, words.owner))
+		return false;
+	wait->kind = FGT_WAIT_PI_LOCK;
+	wait->owner_tid = of_another(words.owner, source);
 	return true;
 }
 
@@ -242,6 +263,7 @@ void fgt_futex_decode(const uint64_t args[6],
 	}
 	if (command != FUTEX_WAIT && command != FUTEX_WAIT_BITSET)
 		return;
-	if (!read_mutex(args, source, wait) && !read_join(args, source, wait))
+	if (!read_mutex(args, source, wait) &&
+	    !read_robust(args, source, wait) && !read_join(args, source, wait))
 		read_rwlock(args, source, wait);
 }

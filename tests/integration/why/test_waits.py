@@ -22,9 +22,10 @@ ok = checks.ok
 KINDS = ("unknown", "mutex", "rwlock", "lock", "notification", "descriptor",
          "events", "child", "sleep", "page fault", "signal", "ipc", "stopped",
          "kernel", "join")
-OWNED = ("mutex", "rwlock")
+OWNED = ("mutex", "rwlock", "lock")
 # Which variable each lock is.
 OBJECTS = {"lock": "g_mutex", "chained": "g_mutex", "second": "g_second_mutex",
+           "robust": "g_robust_mutex",
            "reader": "g_rwlock", "writer": "g_rwlock",
            "after_readers": "g_read_rwlock"}
 

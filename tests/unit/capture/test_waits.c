@@ -92,6 +92,29 @@ static void holder_of_mutex_is_named(void **state)
 	assert_int_equal(wait.address, ADDRESS(mutex));
 }
 
+static void holder_of_robust_mutex_is_named(void **state)
+{
+	pthread_mutexattr_t attributes;
+	pthread_mutex_t mutex;
+	struct fgt_wait wait;
+	int word;
+
+	(void)state;
+	pthread_mutexattr_init(&attributes);
+	pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+	pthread_mutex_init(&mutex, &attributes);
+	pthread_mutex_lock(&mutex);
+	word = mutex.__data.__lock |= (int)FUTEX_WAITERS;
+	wait = decode(SYS_futex, ADDRESS(mutex), FUTEX_WAIT, (uint32_t)word, 0);
+	assert_int_equal(wait.kind, FGT_WAIT_PI_LOCK);
+	assert_int_equal(wait.owner_tid, gettid());
+	mutex.__data.__owner++; /* no mutex, or given on meanwhile */
+	wait = decode(SYS_futex, ADDRESS(mutex), FUTEX_WAIT, (uint32_t)word, 0);
+	assert_int_equal(wait.kind, FGT_WAIT_NOTIFICATION);
+	mutex.__data.__owner--;
+	pthread_mutex_unlock(&mutex);
+}
+
 static void doubtful_owner_is_not_named(void **state)
 {
 	pthread_mutex_t mutex = take_mutex();
@@ -414,6 +437,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(holder_of_mutex_is_named),
+		cmocka_unit_test(holder_of_robust_mutex_is_named),
 		cmocka_unit_test(doubtful_owner_is_not_named),
 		cmocka_unit_test(writer_of_rwlock_is_named),
 		cmocka_unit_test(readers_of_rwlock_have_no_names),
