@@ -206,6 +206,7 @@ int fgt_embed_spool_put(const struct fgt_embed_spool *spool,
 
 	if (r < 0)
 		return r;
+	destination->sequence = facts ? facts->ordered_ns : 0;
 	write_name(spool->destination, putting.name, sizeof(putting.name));
 	pthread_mutex_lock(&shared.lock);
 	r = open_to_put(spool->path, &putting.spool, why);

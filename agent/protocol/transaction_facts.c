@@ -172,15 +172,20 @@ static int get_list(const struct fgt_message *message, const char *key,
 }
 
 /* Without a name there is no transaction. */
-static int read_texts_only(struct fgt_transaction_facts *facts)
+static int keep_of_slice(struct fgt_transaction_facts *facts)
 {
-	const struct fgt_transaction_facts kept = {
+	struct fgt_transaction_facts kept = {
 		.release = facts->release,
 		.environment = facts->environment,
+		.ordered_ns = facts->ordered_ns,
 	};
 
+	memcpy(kept.event_id, facts->event_id, sizeof(kept.event_id));
 	*facts = kept;
-	return kept.release || kept.environment ? 0 : -ENOENT;
+	return kept.release || kept.environment || kept.ordered_ns ||
+			       kept.event_id[0]
+		       ? 0
+		       : -ENOENT;
 }
 
 int fgt_facts_read(const struct fgt_message *message,
@@ -191,10 +196,13 @@ int fgt_facts_read(const struct fgt_message *message,
 
 	memset(ret_room, 0, sizeof(*ret_room));
 	r = get_texts(message, facts, why);
-	if (r == 0 && !facts->name)
-		return read_texts_only(facts);
 	if (r == 0)
 		r = get_ids(message, facts, why);
+	if (r == 0 && fgt_message_get_uint(message, "ordered_ns",
+					   &facts->ordered_ns) == -EINVAL)
+		r = refuse(why, "ordered_ns", "must be CLOCK_REALTIME in ns");
+	if (r == 0 && !facts->name)
+		return keep_of_slice(facts);
 	if (r == 0)
 		r = get_numbers(message, facts, why);
 	if (r == 0)
@@ -245,6 +253,9 @@ void fgt_facts_put(struct fgt_builder *builder,
 {
 	put_text(builder, "release", facts->release);
 	put_text(builder, "environment", facts->environment);
+	put_text(builder, "event_id", facts->event_id);
+	if (facts->ordered_ns)
+		fgt_builder_uint(builder, "ordered_ns", facts->ordered_ns);
 	if (!fgt_facts_of_transaction(facts))
 		return;
 	/* The name is put even if it is empty: it marks a transaction. */
@@ -252,7 +263,6 @@ void fgt_facts_put(struct fgt_builder *builder,
 	put_text(builder, "op", facts->op);
 	put_text(builder, "status", facts->status);
 	put_text(builder, "level", facts->level);
-	put_text(builder, "event_id", facts->event_id);
 	put_text(builder, "trace_id", facts->trace_id);
 	put_text(builder, "span_id", facts->span_id);
 	put_text(builder, "parent_span_id", facts->parent_span_id);

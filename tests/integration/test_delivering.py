@@ -262,6 +262,36 @@ def slices_have_release_and_environment(checks, bench):
         daemon.end()
 
 
+def twice(answering):
+    """A script that gives the first request no answer."""
+    answers = iter([sentry_server.no_answer])
+    return lambda *request: next(answers, answering)(*request)
+
+
+def a_slice_is_sent_again_as_the_same(checks, bench):
+    for mode in ("agent", "embedded"):
+        daemon = Daemon(bench, f"same-{mode}")
+        server = SentryServer(twice(fixed(200)))
+        sentry = SentryServer(twice(accept))
+        for place in (f"http://127.0.0.1:{server.port}/{{seq}}.json",
+                      dsn_of(sentry)):
+            program = Program(bench, mode=mode, socket=daemon.socket,
+                              destination=place)
+            program.run("burn 300", "upload 250", "flush 20000")
+            program.close()
+        checks.ok(f"{mode}: a slice that is sent again keeps its URL",
+                  until(lambda: len(server.requests) == 2) and
+                  len({one.line for one in server.requests}) == 1,
+                  [one.line for one in server.requests])
+        checks.ok(f"{mode}: … and at Sentry its id",
+                  until(lambda: len(sentry.requests) >= 2) and
+                  len({one.event_id() for one in sentry.transactions()}) == 1,
+                  [one.head for one in sentry.requests])
+        daemon.end()
+        server.close()
+        sentry.close()
+
+
 def uploads_behind_a_transaction(checks, bench):
     """Slices that are due while the worker handles a transaction."""
     for mode in ("agent", "embedded"):
@@ -395,7 +425,8 @@ GROUPS = (secrets_and_rights, traced, embedded_ones_wait_as_long_as_asked,
           what_stop_gives_up_is_counted, agents_that_return,
           slow_agents_that_return, agents_that_answer_late,
           hanging_server_delays_no_other_delivery, agents_that_are_restarted,
-          slices_have_release_and_environment, uploads_behind_a_transaction,
+          slices_have_release_and_environment,
+          a_slice_is_sent_again_as_the_same, uploads_behind_a_transaction,
           private_authorities, plain_http_to_another_machine)
 
 if __name__ == "__main__":

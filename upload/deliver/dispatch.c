@@ -154,6 +154,7 @@ int fgt_dispatch_text(const struct fgt_ring_slice *slice,
 	if (r < 0)
 		return r;
 	parsed->is_v1 = limits && limits->is_sentry_v1;
+	parsed->sequence = facts ? facts->ordered_ns : 0;
 	return fgt_dispatch(slice, parsed, &options,
 			    limits && limits->has_root ? limits->root_fd : -1,
 			    limits, ret_outcome, why);

@@ -6,11 +6,14 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "agent/lib/own.h"
 #include "agent/lib/start/start.h"
+#include "agent/lib/transactions/trace_id.h"
 #include "agent/lib/transactions/transaction.h"
+#include "ringbuf/base/clock.h"
 
 #define AHEAD_MAX_NS (UINT64_C(3600) * 1000000000)
 #define GRACE_HZ_MIN 4.0
@@ -125,6 +128,8 @@ static int queue(const struct fgt_slice *slice, const char *destination)
 	if (r == 0) {
 		upload->facts.release = item->slice->release;
 		upload->facts.environment = item->slice->environment;
+		fgt_trace_id_make(upload->facts.event_id, FGT_TRACE_ID_DIGITS);
+		upload->facts.ordered_ns = fgt_clock_ns(CLOCK_REALTIME);
 		item->facts = &upload->facts;
 	}
 	if (r == 0)

@@ -9,10 +9,12 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <time.h>
 
 #include "agent/lib/library.h"
 #include "agent/lib/report.h"
 #include "agent/lib/transactions/sampling_rules.h"
+#include "ringbuf/base/clock.h"
 
 /* After this time the tick after the end is in the ring. */
 #define SETTLE_NS UINT64_C(25000000)
@@ -275,6 +277,7 @@ static void address(const struct terms *terms,
 	struct fgt_transaction_facts *facts = &transaction->facts;
 
 	fgt_trace_id_make(facts->event_id, FGT_TRACE_ID_DIGITS);
+	facts->ordered_ns = fgt_clock_ns(CLOCK_REALTIME);
 	facts->release = terms->release;
 	facts->environment = terms->environment;
 	facts->all_threads = terms->threads == FGT_THREADS_ALL;

@@ -28,14 +28,15 @@ struct fgt_thread_run {
 
 /*
  * Texts and arrays are borrowed; NULL, "" and 0: not given. Without a name the
- * facts are of no transaction, and only release and environment count:
- * fgt_facts_of_transaction().
+ * facts are of no transaction, and only release, environment, event_id and
+ * ordered_ns count: fgt_facts_of_transaction().
  */
 struct fgt_transaction_facts {
 	const char *name, *op, *status;
 	const char *level; /* Sentry's: "fatal" of a crash */
 	const char *release, *environment;
 	char event_id[33], trace_id[33]; /* hex, terminated */
+	uint64_t ordered_ns; /* CLOCK_REALTIME: {seq}, the same of each try */
 	char span_id[17], parent_span_id[17];
 	uint64_t begin_ns, end_ns; /* CLOCK_MONOTONIC */
 	int32_t active_tid; /* the thread that began it */
