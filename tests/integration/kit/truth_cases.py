@@ -31,7 +31,6 @@ LIMITS = {
     ("handled", "embedded"): 1, ("handled", "schedstat"): 2,
     ("handled", "user"): 4, ("spinners", "embedded"): 2,
     ("twins", "schedstat"): 2, ("calls", "embedded"): 3,
-    ("altstack", "user"): 5,
 }
 # Of programs that record themselves, where perf events are forbidden: timers
 # keep step with the kernel's ticks (see agent/README.md).
@@ -85,9 +84,8 @@ def cut_most(case, mode):
 
 
 def whole_least(case, mode):
-    """Share of stacks that are whole or marked. Those cut short are not."""
-    return WHOLE_LEAST - (cut_most(case, mode) - CUT_MOST) - \
-        OLDER_LIMITS.get((case, mode), 0)
+    """Share of stacks that are whole or marked."""
+    return WHOLE_LEAST - OLDER_LIMITS.get((case, mode), 0)
 
 
 def limit_of(case, mode):

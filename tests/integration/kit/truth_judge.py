@@ -4,7 +4,8 @@
 Errors are points (percent) of a thread's wall time in the recording, shown
 minus true. Time below a marker is no error: it may belong to any function and
 state, and is reported as the marked share. What is shown beyond the truth is an
-error, and so is what is missing beyond the marked share.
+error, and so is what is missing beyond the marked share. Callers may also be
+missing where a stack is cut short, which has a marker of its own.
 """
 import bisect
 
@@ -12,6 +13,7 @@ import bisect
 MARKERS = ("[not sampled", "[kernel: not permitted]", "[stack unknown]",
            "[gap", "[overflow")
 KERNEL = "[kernel: not permitted]"
+CUT = "[truncated"
 ROOT = "follow_plan"
 # A thread leaves and enters its steps a little beside the times in the log.
 EDGE_NS = 300000
@@ -20,6 +22,10 @@ SIDES = ("left", "right")
 
 def is_marked(sample):
     return any(frame.startswith(MARKERS) for frame in sample.stack)
+
+
+def is_cut(sample):
+    return any(frame.startswith(CUT) for frame in sample.stack)
 
 
 def side_of(function):
@@ -49,6 +55,8 @@ class Thread:
         self.weight = sum(sample.weight for sample in self.samples) or 1
         self.marked = sum(sample.weight for sample in self.samples
                           if is_marked(sample)) / self.weight
+        self.hidden = sum(sample.weight for sample in self.samples
+                          if is_marked(sample) or is_cut(sample)) / self.weight
 
     def in_window(self, index):
         """ns of the step within the recording, or None: it is not logged."""
@@ -144,7 +152,7 @@ def judge_functions(thread, goal, verdict):
                     if function in sample.stack) / thread.weight
         where = f"{thread.name} {function}: {100 * shown:.1f} % for " \
                 f"{100 * share:.1f} %"
-        verdict.add_function(where, excess(shown, share, thread.marked),
+        verdict.add_function(where, excess(shown, share, thread.hidden),
                              noise(share, count, max(1, len(thread.samples))),
                              goal)
         if not thread.log:
@@ -153,7 +161,7 @@ def judge_functions(thread, goal, verdict):
         true = sum(sample.weight for sample in thread.samples
                    if (thread.step_at(sample.ns) or {}).get("function")
                    == function) / thread.weight
-        error = excess(shown, true, thread.marked)
+        error = excess(shown, true, thread.hidden)
         if abs(error) >= abs(verdict.at_ticks[0]) and not any(
                 step["nested"] and step["function"] == function
                 for step in thread.steps):
@@ -225,7 +233,7 @@ def whole_stacks(truth, recording):
             total += 1
             if ROOT in sample.stack and step["function"] in sample.stack:
                 whole += 1
-            elif is_marked(sample):
+            elif is_marked(sample) or is_cut(sample):
                 marked += 1
             else:
                 example = f"{thread.name} in {step['function']}, shown " \
@@ -260,9 +268,7 @@ def cut_share(truth, recording):
     """Of all samples, those whose stack ends before its root."""
     samples = [sample for each in truth["threads"] if each["tid"]
                for sample in Thread(each, recording).samples]
-    cut = sum(any(frame.startswith("[truncated") for frame in sample.stack)
-              for sample in samples)
-    return cut / max(1, len(samples))
+    return sum(map(is_cut, samples)) / max(1, len(samples))
 
 
 def short_lives(truth, recording, name):
