@@ -185,9 +185,9 @@ struct fgt_anchor {
 
 #define FGT_TITLE_MAX 128 /* NUL included */
 
-/* The target as it was; set with fgt_ring_set_process(). */
 #define FGT_ENDED_BY_MAX 24 /* NUL included */
 
+/* The target as it was; set with fgt_ring_set_process(). */
 struct fgt_process_info {
 	int32_t pid;
 	uint32_t uid;

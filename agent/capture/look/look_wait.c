@@ -102,6 +102,18 @@ static int32_t child_of(struct fgt_look *look, struct fgt_thread *thread,
 	return pid;
 }
 
+/* What hides processes of others from a user must not be undone here; those of
+ * root are for root. */
+static bool may_name(const struct fgt_process *process, int32_t pid)
+{
+	struct stat own, other;
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/%d", pid);
+	return fstat(process->proc_fd, &own) == 0 && stat(path, &other) == 0 &&
+	       (own.st_uid == 0 || own.st_uid == other.st_uid);
+}
+
 static bool find_file_lock(void *context, bool is_flock, char *text,
 			   size_t size)
 {
@@ -118,9 +130,14 @@ static bool find_file_lock(void *context, bool is_flock, char *text,
 	if (fgt_procfs_read(AT_FDCWD, "/proc/locks", locks, sizeof(locks)) < 0)
 		return false;
 	pid = fgt_file_lock_holder(locks, look->process.pid, is_flock);
+	if (!pid)
+		return false;
+	if (!may_name(&look->process, pid)) {
+		snprintf(text, size, "a process of another user");
+		return true;
+	}
 	snprintf(path, sizeof(path), "/proc/%d/comm", pid);
-	if (!pid ||
-	    fgt_procfs_read_line(AT_FDCWD, path, name, sizeof(name)) < 0)
+	if (fgt_procfs_read_line(AT_FDCWD, path, name, sizeof(name)) < 0)
 		return false;
 	snprintf(text, size, "%s (pid %d)", name, pid);
 	return true;

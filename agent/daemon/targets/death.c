@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Learns what signal ended a process. Runs in the daemon's loop, and for targets
- * in the thread of jobs; must not wait
- * for the process, and for its parent only as long as the kernel takes to give
- * up a process that is waited for: at most 20 ms, and only once where the
- * kernel never reports the end.
+ * in the thread of jobs; must not wait for the process, and for its parent only
+ * as long as the kernel takes to give up a process that is waited for: at most
+ * 20 ms, and only once where the kernel never reports the end.
  *
  * Only a parent may wait for a process, and the daemon is none. Three ways are
  * left:

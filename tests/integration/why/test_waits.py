@@ -217,6 +217,30 @@ def names_of_sockets(bench):
        [f"unix {name}"], waits)
 
 
+def lock_of_another_user(bench):
+    """An ordinary user does not learn what holds a file, where a process of
+    another user does; root does."""
+    locked, path = bench.path("locked"), bench.path("locked.fgt")
+    with open(locked, "w", encoding="ascii"):
+        os.chmod(locked, 0o666)
+    holder = bench.start(["flock", locked, "sh", "-c", "echo ready; sleep 600"],
+                         stdout=subprocess.PIPE, text=True)
+    holder.stdout.readline()
+    for as_nobody in (True, False):
+        child = bench.start(["flock", locked, "true"], as_nobody)
+        time.sleep(0.3)
+        with open(path, "wb") as file:
+            subprocess.run([bench.agent, "record", "-q", "-p", str(child.pid),
+                            "-d", "1", "-f", "fgt", "-o", "-"], stdout=file,
+                           check=True)
+        found = waits_of(path)[child.pid][3]
+        text = "a process of another user" if as_nobody else \
+            f"flock (pid {holder.pid})"
+        ok(f"a file that {text} has locked", found.endswith(
+            f", held by {text}"), found)
+        child.kill()
+
+
 def children_of(pid):
     with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
         return [int(word) for word in file.read().split()]
@@ -327,6 +351,7 @@ def main():
         record(bench, "root", False)
         record(bench, "ordinary user", True)
         check_calls(bench)
+        lock_of_another_user(bench)
         name_child_in_namespace(bench)
         name_children_of_many_threads(bench)
         names_of_sockets(bench)
