@@ -5,7 +5,7 @@ Errors are points (percent) of a thread's wall time in the recording, shown
 minus true. Time below a marker is no error: it may belong to any function and
 state, and is reported as the marked share. What is shown beyond the truth is an
 error, and so is what is missing beyond the marked share. Callers may also be
-missing where a stack is cut short, which has a marker of its own.
+missing where a stack is cut short, which has another marker.
 """
 import bisect
 
