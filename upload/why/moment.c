@@ -11,6 +11,8 @@
 #include "ringbuf/base/array.h"
 #include "ringbuf/base/id_map.h"
 
+#define TIMEOUT_SLACK_PART 16 /* of a wait's time */
+
 /* A thread at the tick, with what it must share with others of its group. */
 struct present {
 	uint32_t thread, run, stack, state, wait;
@@ -64,6 +66,20 @@ static bool is_same_doing(const struct present *a, const struct present *b)
 	       compare_reasons(a->reason, b->reason) == 0;
 }
 
+/* Not all of it could be read: the next one may be the same. */
+static bool is_cut(const struct fgt_ring_slice *slice, uint32_t stack)
+{
+	const struct fgt_frame *root;
+
+	if (stack == FGT_NODE_NONE)
+		return false;
+	while (slice->nodes[stack].parent != FGT_NODE_NONE)
+		stack = slice->nodes[stack].parent;
+	root = &slice->frames[slice->nodes[stack].frame].frame;
+	return root->flags & FGT_FRAME_MARKER &&
+	       root->address >= FGT_MARKER_TRUNCATED_NO_CFI;
+}
+
 /* Does the thread do the same in its next run? The reason may be known later.
  * Of several processes each has ticks that others lack. */
 static bool goes_on(const struct fgt_ring_slice *slice,
@@ -72,7 +88,8 @@ static bool goes_on(const struct fgt_ring_slice *slice,
 	return run[1].thread == run->thread &&
 	       (slice->process_count ||
 		run->first_tick + run->tick_count == run[1].first_tick) &&
-	       run[1].stack == run->stack && run[1].state == run->state;
+	       run[1].state == run->state &&
+	       (run[1].stack == run->stack || is_cut(slice, run->stack));
 }
 
 /* The last tick, up to that one, before which the thread got or left a CPU, or
@@ -108,15 +125,37 @@ static uint32_t moved_tick(const struct fgt_ring_slice *slice, uint32_t thread,
 	return moved > woken ? moved : woken;
 }
 
-static uint32_t since_tick(const struct fgt_moment *moment, uint32_t run)
+/* The first tick at which a wait that has a time may have begun: a thread that
+ * waits again at once looks as if it had never moved. */
+static uint32_t timed_tick(const struct fgt_moment *moment, uint32_t run)
+{
+	const struct fgt_ring_slice *slice = moment->slice;
+	uint32_t wait = slice->runs[run].wait;
+	uint64_t most_ns = wait ? slice->waits[wait - 1].timeout_ns : 0;
+
+	if (!most_ns)
+		return 0;
+	/* It is rounded, and who is woken may wait for a CPU. */
+	most_ns += most_ns / TIMEOUT_SLACK_PART + slice->period_ns;
+	return (uint32_t)FGT_ARRAY_BISECT(
+		i, moment->tick,
+		slice->tick_ns[moment->tick] - slice->tick_ns[i] > most_ns);
+}
+
+static uint32_t since_tick(const struct fgt_moment *moment, uint32_t run,
+			   bool *ret_is_repeated)
 {
 	const struct fgt_ring_slice *slice = moment->slice;
 	const struct fgt_run *at = &slice->runs[run];
-	uint32_t moved = moved_tick(slice, at->thread, moment->tick);
+	uint32_t since = moved_tick(slice, at->thread, moment->tick);
+	uint32_t timed = timed_tick(moment, run);
 
 	while (at > slice->runs && goes_on(slice, at - 1))
 		at--;
-	return at->first_tick > moved ? at->first_tick : moved;
+	if (at->first_tick > since)
+		since = at->first_tick;
+	*ret_is_repeated = timed > since;
+	return timed > since ? timed : since;
 }
 
 /* What is left of a run after the thread's last move; false: nothing. */
@@ -364,9 +403,12 @@ static void make_groups(struct fgt_moment *moment, struct present *present,
 				: present[i].thread;
 	FGT_ARRAY_SORT(present, count, by_leader);
 	for (uint32_t i = 0; i < count; i++) {
-		uint32_t since = since_tick(moment, present[i].run);
-		bool is_known = since >
-				first_tick_of(moment, present[i].thread);
+		bool is_repeated;
+		uint32_t since =
+			since_tick(moment, present[i].run, &is_repeated);
+		bool is_known = since > first_tick_of(moment,
+						      present[i].thread) &&
+				!is_repeated;
 
 		if (!i || present[i].leader != present[i - 1].leader) {
 			group = &moment->groups[moment->group_count++];
@@ -375,17 +417,20 @@ static void make_groups(struct fgt_moment *moment, struct present *present,
 				.first = i,
 				.first_tick = since,
 				.is_begin_known = is_known,
+				.is_repeated = is_repeated,
 				.is_same_wait = true,
 			};
 		} else if (present[i].wait != present[i - 1].wait) {
 			group->is_same_wait = false;
 		}
-		if (since < group->first_tick)
+		if (since < group->first_tick) {
 			group->is_begin_known = is_known;
-		else if (since == group->first_tick)
-			group->is_begin_known &= is_known;
-		if (since < group->first_tick)
+			group->is_repeated = is_repeated;
 			group->first_tick = since;
+		} else if (since == group->first_tick) {
+			group->is_begin_known &= is_known;
+			group->is_repeated &= is_repeated;
+		}
 		group->count++;
 		moment->threads[i] = present[i].thread;
 	}

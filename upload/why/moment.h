@@ -17,7 +17,10 @@ struct fgt_moment_group {
 	uint32_t run; /* of its first thread */
 	uint32_t first, count; /* of threads[] */
 	uint32_t first_tick; /* since when, of the one that is longest there */
-	bool is_begin_known; /* false: its process was not sampled before */
+	/* false: its process was not sampled before, or it waits again and
+	 * again */
+	bool is_begin_known;
+	bool is_repeated; /* seen for longer than it waits at most */
 	bool is_same_wait; /* also the same descriptor, child or time */
 };
 

@@ -54,6 +54,10 @@ static void add_state(struct fgt_words *words,
 static void add_since(struct fgt_words *words, const struct fgt_moment *moment,
 		      const struct fgt_moment_group *group)
 {
+	if (group->is_repeated) {
+		fgt_words_add(words, ", again and again");
+		return;
+	}
 	fgt_words_add(words, ", for ");
 	/* It was so before the first tick that is known. */
 	if (!group->is_begin_known)

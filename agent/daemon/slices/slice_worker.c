@@ -386,8 +386,8 @@ static int cut_moment(const struct fgt_slice_work *work,
 	return r;
 }
 
-static int cut(const struct fgt_slice_work *work,
-	       struct fgt_ring_slice **ret_slice)
+static int cut_as_asked(const struct fgt_slice_work *work,
+			struct fgt_ring_slice **ret_slice)
 {
 	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *whole = NULL;
 	int r;
@@ -403,6 +403,18 @@ static int cut(const struct fgt_slice_work *work,
 					ret_slice);
 	*ret_slice = FGT_TAKE(whole);
 	return 0;
+}
+
+static int cut(const struct fgt_slice_work *work,
+	       struct fgt_ring_slice **ret_slice)
+{
+	int r = cut_as_asked(work, ret_slice);
+
+	/* A user's ends at the last tick that this user may see; the client
+	 * takes an end before its now for that of the target. */
+	if (r == 0)
+		(*ret_slice)->requested_to_ns = work->request.to_ns;
+	return r;
 }
 
 static bool is_given_up(void *context)

@@ -5,6 +5,7 @@ test_stacks.py BUILD"""
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -97,6 +98,24 @@ def test_past(bench, socket, child, expected):
     bench.run("--socket", socket, "slice", "-q", "-p", str(child.pid),
               "--last", "1s", "-o", path)
     check("a file", expected, stacks(bench, path))
+
+
+def test_user(bench):
+    """What a user may see of a target ends at its last tick: that is no end of
+    the target."""
+    folder = bench.copy_for_nobody()
+    child = bench.start([shutil.copy2(bench.program("waits"), folder)], True,
+                        stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    _, socket = bench.daemon("user", as_nobody=True)
+    target = ("--socket", socket, "-p", str(child.pid))
+    bench.run("--socket", socket, "attach", str(child.pid), as_nobody=True)
+    time.sleep(1.5)
+    for verb in (("stacks",), ("why", "--last", "500ms")):
+        result = bench.run(*verb, *target, as_nobody=True)
+        ok(f"{verb[0]}: a user's target that runs has not ended",
+           result.returncode == 0 and "ended" not in result.stderr,
+           result.stderr)
+    child.kill()
 
 
 def test_deadlock(bench, socket):
@@ -239,6 +258,7 @@ def main():
         test_deadlock(bench, socket)
         test_busy(bench)
         test_several(bench)
+        test_user(bench)
         none = ("--socket", bench.path("none.sock"))
         expect(bench, "a process that is not", 1, "4194304", *none, "-p",
                "4194304")

@@ -144,6 +144,43 @@ static void time_without_threads_is_no_data(void **state)
 	fgt_ring_slice_free(slice);
 }
 
+/* Seen for longer than it waits, a thread waits again and again; a stack that
+ * was cut short may be the same one. */
+static void a_wait_is_no_longer_than_its_time(void **state)
+{
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice =
+		fixture_new(10);
+	FGT_AUTO(fgt_moment_free) struct fgt_moment *moment = NULL;
+	char cut[32];
+	uint32_t stack = fixture_stack(slice, "main;nap;sleep");
+	uint32_t naps = fixture_thread(slice, 4242, "naps");
+	uint32_t sleeps = fixture_thread(slice, 4243, "sleeps");
+	uint32_t waits = fixture_thread(slice, 4244, "waits");
+	const struct fgt_moment_group *groups;
+
+	(void)state;
+	snprintf(cut, sizeof(cut), "#%d;nap;sleep", FGT_MARKER_TRUNCATED_LATE);
+	fixture_run(slice, naps, 1, 9, stack, FIXTURE_FUTEX);
+	fixture_wait(slice, FGT_WAIT_SLEEP, 0, "")->timeout_ns =
+		3 * FIXTURE_PERIOD_NS;
+	fixture_run(slice, sleeps, 6, 4, stack, FIXTURE_FUTEX);
+	fixture_wait(slice, FGT_WAIT_MUTEX, 0, "")->timeout_ns =
+		3 * FIXTURE_PERIOD_NS;
+	fixture_run(slice, waits, 1, 2, fixture_stack(slice, cut),
+		    FIXTURE_EPOLL);
+	fixture_run(slice, waits, 3, 7, stack, FIXTURE_EPOLL);
+	assert_true(fgt_slice_is_valid(slice));
+	assert_int_equal(fgt_moment_new(slice, UINT64_MAX, 0, NULL, &moment),
+			 0);
+	assert_int_equal(moment->group_count, 3);
+	groups = moment->groups;
+	assert_true(groups[0].is_repeated && !groups[0].is_begin_known);
+	assert_int_equal(groups[0].first_tick, 5);
+	assert_true(!groups[1].is_repeated && groups[1].is_begin_known);
+	assert_int_equal(groups[1].first_tick, 6);
+	assert_int_equal(groups[2].first_tick, 1);
+}
+
 static void cycles_are_listed_once(void **state)
 {
 	/* 4242 and 4243 wait for each other; 4244 for them; 4245 for a thread
@@ -348,6 +385,7 @@ int main(void)
 		cmocka_unit_test(end_is_the_last_tick_with_threads),
 		cmocka_unit_test(time_without_threads_is_no_data),
 		cmocka_unit_test(a_thread_that_ran_between_ticks_began_later),
+		cmocka_unit_test(a_wait_is_no_longer_than_its_time),
 		cmocka_unit_test(cycles_are_listed_once),
 		cmocka_unit_test(chains_of_many_threads_take_no_time),
 		cmocka_unit_test(filter_leaves_cycles_whole),
