@@ -63,7 +63,7 @@ static int plan_file(const struct fgt_arguments *arguments,
 	if (r < 0)
 		return r;
 	warn_of_name(plan);
-	if (plan->with_holders && plan->choice.format != FGT_KIND_FOLDED)
+	if (plan->with_waits && plan->choice.format != FGT_KIND_FOLDED)
 		return fgt_why_set(
 			why, -EINVAL,
 			"--waits is of folded stacks; add -f folded");
@@ -133,7 +133,7 @@ int fgt_export_plan(const struct fgt_arguments *arguments,
 		.verb = arguments->verb->name,
 		.form = form_of(arguments),
 		.is_quiet = fgt_options_has(arguments, "quiet"),
-		.with_holders = fgt_options_has(arguments, "waits"),
+		.with_waits = fgt_options_has(arguments, "waits"),
 		.is_upload_wanted = fgt_upload_is_wanted(arguments),
 		.state_frames = config->sampling.state_frames,
 		.config = config,
@@ -229,7 +229,7 @@ static struct fgt_format_options options_of(const struct fgt_export *plan,
 	return (struct fgt_format_options){
 		.state_frames = plan->state_frames,
 		.otlp_shape = plan->otlp_shape,
-		.with_holders = plan->with_holders,
+		.with_waits = plan->with_waits,
 		.release = service->version[0] ? NULL : config->upload.release,
 		.environment = service->environment[0]
 				       ? NULL

@@ -184,7 +184,7 @@ static void holders_follow_those_that_wait(void **state)
 {
 	const struct fgt_format_options options = {
 		.state_frames = FGT_STATE_FRAMES_NO,
-		.with_holders = true,
+		.with_waits = true,
 	};
 	struct fgt_ring_slice *slice = fixture_new(20);
 	struct fixture_buffer buffer;
@@ -214,6 +214,42 @@ static void holders_follow_those_that_wait(void **state)
 	fgt_ring_slice_free(slice);
 }
 
+/* Of a wait that is no lock's, the thread that ended it; of a thread that got a
+ * CPU before it was woken, the ticks after that only. */
+static void wakers_follow_those_that_they_wake(void **state)
+{
+	const struct fgt_format_options options = {
+		.state_frames = FGT_STATE_FRAMES_NO,
+		.with_waits = true,
+	};
+	struct fgt_ring_slice *slice = fixture_new(20);
+	struct fixture_buffer buffer;
+	struct fgt_sink sink = fixture_buffer_sink(&buffer);
+	uint32_t wait = fixture_stack(slice, "main;wait");
+
+	(void)state;
+	fixture_thread(slice, 10, "worker");
+	fixture_thread(slice, 20, "napper");
+	fixture_run(slice, 0, 0, 12, wait, FIXTURE_FUTEX);
+	fixture_run(slice, 0, 12, 8, fixture_stack(slice, "main;work"),
+		    FGT_STATE_RUNNING);
+	fixture_run(slice, 1, 0, 20, wait, FIXTURE_EPOLL);
+	fixture_edge(slice, 1, 5, 100, 200);
+	fixture_wake(slice, 0, 55, 30, fixture_stack(slice, "loop;post"));
+	fixture_wake(slice, 0, 115, 30, fixture_stack(slice, "loop;signal"));
+	fixture_wake(slice, 1, 105, 30, fixture_stack(slice, "loop;post"));
+	assert_true(fgt_slice_is_valid(slice));
+	assert_int_equal(
+		fgt_format_write(slice, FGT_KIND_FOLDED, &options, &sink), 0);
+	assert_string_equal(buffer.bytes,
+			    "main;wait 14\n"
+			    "main;wait;--;post;loop;waker 12\n"
+			    "main;wait;--;signal;loop;waker 6\n"
+			    "main;work 8\n");
+	fixture_buffer_done(&buffer);
+	fgt_ring_slice_free(slice);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -225,6 +261,7 @@ int main(void)
 		cmocka_unit_test(ticks_at_a_lowered_rate_count_for_more),
 		cmocka_unit_test(slice_without_runs_is_empty),
 		cmocka_unit_test(holders_follow_those_that_wait),
+		cmocka_unit_test(wakers_follow_those_that_they_wake),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

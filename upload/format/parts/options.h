@@ -42,7 +42,7 @@ fgt_state_frames_or_leaf(enum fgt_state_frames place)
 struct fgt_format_options {
 	enum fgt_state_frames state_frames;
 	enum fgt_otlp_shape otlp_shape;
-	bool with_holders; /* folded stacks only: see folded.c */
+	bool with_waits; /* folded stacks only: see folded_waits.c */
 	/* Sentry only. */
 	const char *dsn; /* without secret; NULL: no dsn in header */
 	/* Its header gets DSN and time when it is sent, see sentry_fresh.h. */

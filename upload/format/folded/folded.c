@@ -5,9 +5,8 @@
  * in any thread; must not hold a line: a stack's text is written level by
  * level.
  *
- * With holders, the stack of a thread that waits for a lock goes on, above
- * "--", with that of the thread that holds it, from its leaf to its root, and
- * with that thread's name: as graphs of wake-ups have them.
+ * With waits, what folded_waits.c appends follows the stack of a thread that
+ * waits.
  *
  * The format has two special characters. In names ';' becomes ':', and control
  * characters become spaces.
@@ -17,44 +16,11 @@
 #include <string.h>
 
 #include "ringbuf/base/array.h"
-#include "ringbuf/base/id_map.h"
-#include "ringbuf/base/sink.h"
 #include "ringbuf/base/utf8.h"
 #include "ringbuf/slice/pace.h"
 #include "ringbuf/slice/processes.h"
-#include "upload/format/parts/levels.h"
+#include "upload/format/folded/folded_tree.h"
 #include "upload/format/parts/options.h"
-
-#define NO_ENTRY UINT32_MAX
-
-struct tree_entry {
-	uint32_t parent, name; /* NO_ENTRY at the root; id in names */
-	uint32_t first_child, next_sibling;
-	uint64_t ticks; /* of stacks that end here */
-};
-
-/* One entry stands for up to two parts of the output. */
-struct output_part {
-	uint32_t entry;
-	bool is_line; /* its own line; else everything below it */
-};
-
-struct folded {
-	const struct fgt_ring_slice *slice;
-	struct fgt_levels levels;
-	struct fgt_strings names; /* as they are written */
-	struct fgt_id_map entries; /* (parent, name) → entry */
-	struct tree_entry *entry; /* [entries.count], by id */
-	uint32_t capacity;
-	uint32_t first_root;
-	uint32_t root; /* NO_ENTRY; of several processes the one of that which
-			* is being added */
-	struct output_part *parts; /* still to be written, the next one last */
-	size_t part_count, part_capacity;
-	uint32_t path[2 * FGT_LEVELS_MAX + 4];
-	uint32_t *thread_runs; /* [thread_count + 1], with holders; else NULL */
-	struct fgt_sink_buffer out;
-};
 
 static void sanitise(const char *name, char *safe, size_t size, size_t *ret_len)
 {
@@ -118,8 +84,8 @@ static int step_down(struct folded *folded, uint32_t parent, uint32_t name,
 	return 0;
 }
 
-static int step_to_text(struct folded *folded, const char *text,
-			uint32_t *entry)
+int fgt_folded_step_to_text(struct folded *folded, const char *text,
+			    uint32_t *entry)
 {
 	char safe[FGT_STRING_MAX];
 	uint32_t name;
@@ -131,118 +97,26 @@ static int step_to_text(struct folded *folded, const char *text,
 	return r ? r : step_down(folded, *entry, name, entry);
 }
 
-static int add_stack(struct folded *folded, uint32_t stack, uint32_t state,
-		     uint32_t *ret_entry)
+int fgt_folded_step_to_level(struct folded *folded, struct fgt_level level,
+			     uint32_t *entry)
 {
-	uint32_t entry = folded->root, name;
-	int r;
-
-	fgt_levels_expand(&folded->levels, stack, state);
-	for (uint32_t i = folded->levels.count; i > 0; i--) {
-		r = intern_name(folded, folded->levels.items[i - 1], &name);
-		if (r)
-			return r;
-		r = step_down(folded, entry, name, &entry);
-		if (r)
-			return r;
-	}
-	*ret_entry = entry;
-	return 0;
-}
-
-/* ---- Holders ---------------------------------------------------------------- */
-
-static int index_runs(struct folded *folded)
-{
-	const struct fgt_ring_slice *slice = folded->slice;
-	uint32_t run = 0;
-
-	if (!FGT_ARRAY_NEW(folded->thread_runs, slice->thread_count + 1))
-		return -ENOMEM;
-	for (uint32_t thread = 0; thread < slice->thread_count; thread++) {
-		folded->thread_runs[thread] = run;
-		while (run < slice->run_count &&
-		       slice->runs[run].thread == thread)
-			run++;
-	}
-	folded->thread_runs[slice->thread_count] = run;
-	return 0;
-}
-
-/* The thread that holds what a run waits for; thread_count: none is known. */
-static uint32_t holder_of(const struct fgt_ring_slice *slice,
-			  const struct fgt_run *run)
-{
-	return fgt_slice_find_thread(
-		slice, run->wait ? slice->waits[run->wait - 1].owner_tid : 0);
-}
-
-/* From the waiting thread's leaf on. */
-static int add_holder(struct folded *folded, const struct fgt_run *holder,
-		      uint32_t *entry)
-{
-	const struct fgt_ring_slice *slice = folded->slice;
-	char buffer[FGT_LEVEL_NAME_MAX];
 	uint32_t name;
-	int r = step_to_text(folded, "--", entry);
+	int r = intern_name(folded, level, &name);
 
-	fgt_levels_expand(&folded->levels, holder->stack, holder->state);
-	for (uint32_t i = 0; i < folded->levels.count && !r; i++) {
-		r = intern_name(folded, folded->levels.items[i], &name);
-		if (!r)
-			r = step_down(folded, *entry, name, entry);
-	}
-	if (r)
-		return r;
-	return step_to_text(
-		folded,
-		fgt_level_thread_name(slice, &slice->threads[holder->thread],
-				      buffer),
-		entry);
+	return r ? r : step_down(folded, *entry, name, entry);
 }
 
-static int add_ticks(struct folded *folded, const struct fgt_run *run,
-		     const struct fgt_run *holder, uint32_t first, uint32_t end)
+int fgt_folded_add_stack(struct folded *folded, uint32_t stack, uint32_t state,
+			 uint32_t *ret_entry)
 {
-	uint32_t entry;
-	int r;
-
-	if (first >= end)
-		return 0;
-	r = add_stack(folded, run->stack, run->state, &entry);
-	if (!r && holder)
-		r = add_holder(folded, holder, &entry);
-	if (!r)
-		folded->entry[entry].ticks +=
-			fgt_pace_weight(folded->slice, first, end - first);
-	return r;
-}
-
-/* What the holder did at the ticks of that run. */
-static int add_held(struct folded *folded, const struct fgt_run *run,
-		    uint32_t thread)
-{
-	const struct fgt_ring_slice *slice = folded->slice;
-	uint32_t at = run->first_tick, end = at + run->tick_count;
 	int r = 0;
 
-	for (uint32_t i = folded->thread_runs[thread];
-	     i < folded->thread_runs[thread + 1] && at < end && !r; i++) {
-		const struct fgt_run *holder = &slice->runs[i];
-		uint32_t to = holder->first_tick + holder->tick_count;
-
-		if (to <= at || holder->first_tick >= end)
-			continue;
-		r = add_ticks(folded, run, NULL, at, holder->first_tick);
-		if (at < holder->first_tick)
-			at = holder->first_tick;
-		if (to > end)
-			to = end;
-		if (!r)
-			r = add_ticks(folded, run, holder, at, to);
-		at = to;
-	}
-	return r ? r : add_ticks(folded, run, NULL, at, end);
+	*ret_entry = folded->root;
+	fgt_levels_expand(&folded->levels, stack, state);
+	for (uint32_t i = folded->levels.count; i > 0 && !r; i--)
+		r = fgt_folded_step_to_level(
+			folded, folded->levels.items[i - 1], ret_entry);
+	return r;
 }
 
 /* ---- All --------------------------------------------------------------------- */
@@ -257,7 +131,7 @@ static int begin_process(struct folded *folded, uint32_t number)
 	if (fgt_slice_process_count(folded->slice) == 1)
 		return 0;
 	snprintf(text, sizeof(text), "%.100s (%d)", of.title, of.pid);
-	return step_to_text(folded, text, &folded->root);
+	return fgt_folded_step_to_text(folded, text, &folded->root);
 }
 
 /* Sums by (stack, state) first, since expanding a stack is expensive. */
@@ -269,18 +143,18 @@ static int add_runs(struct folded *folded, uint32_t process,
 
 	for (uint32_t i = 0; i < slice->run_count; i++) {
 		const struct fgt_run *run = &slice->runs[i];
-		uint32_t id, holder = slice->thread_count;
+		bool is_added = false;
+		uint32_t id;
 
 		if (slice->threads[run->thread].process != process)
 			continue;
-		if (folded->thread_runs)
-			holder = holder_of(slice, run);
-		if (holder < slice->thread_count) {
-			r = add_held(folded, run, holder);
-			if (r)
-				return r;
+		r = folded->thread_runs
+			    ? fgt_folded_add_wait(folded, run, &is_added)
+			    : 0;
+		if (r)
+			return r;
+		if (is_added)
 			continue;
-		}
 		r = fgt_id_map_add(
 			stacks, (uint64_t)run->stack << 32 | run->state, &id);
 		if (r)
@@ -291,8 +165,9 @@ static int add_runs(struct folded *folded, uint32_t process,
 	for (uint32_t i = 0; i < stacks->count; i++) {
 		uint32_t entry;
 
-		r = add_stack(folded, (uint32_t)(stacks->keys[i] >> 32),
-			      (uint32_t)stacks->keys[i], &entry);
+		r = fgt_folded_add_stack(folded,
+					 (uint32_t)(stacks->keys[i] >> 32),
+					 (uint32_t)stacks->keys[i], &entry);
 		if (r)
 			return r;
 		folded->entry[entry].ticks += ticks[i];
@@ -463,8 +338,8 @@ int fgt_folded_write(const struct fgt_ring_slice *slice,
 	if (!r)
 		r = fgt_levels_init(&folded->levels, slice,
 				    options->state_frames, FGT_LEVELS_MAX);
-	if (!r && options->with_holders)
-		r = index_runs(folded);
+	if (!r && options->with_waits)
+		r = fgt_folded_index_runs(folded);
 	if (!r)
 		r = build_tree(folded);
 	if (!r)
