@@ -406,9 +406,9 @@ static void make_groups(struct fgt_moment *moment, struct present *present,
 		bool is_repeated;
 		uint32_t since =
 			since_tick(moment, present[i].run, &is_repeated);
-		bool is_known = since > first_tick_of(moment,
-						      present[i].thread) &&
-				!is_repeated;
+		bool is_known =
+			since > first_tick_of(moment, present[i].thread) &&
+			!is_repeated;
 
 		if (!i || present[i].leader != present[i - 1].leader) {
 			group = &moment->groups[moment->group_count++];

@@ -241,11 +241,10 @@ static void wakers_follow_those_that_they_wake(void **state)
 	assert_true(fgt_slice_is_valid(slice));
 	assert_int_equal(
 		fgt_format_write(slice, FGT_KIND_FOLDED, &options, &sink), 0);
-	assert_string_equal(buffer.bytes,
-			    "main;wait 14\n"
-			    "main;wait;--;post;loop;waker 12\n"
-			    "main;wait;--;signal;loop;waker 6\n"
-			    "main;work 8\n");
+	assert_string_equal(buffer.bytes, "main;wait 14\n"
+					  "main;wait;--;post;loop;waker 12\n"
+					  "main;wait;--;signal;loop;waker 6\n"
+					  "main;work 8\n");
 	fixture_buffer_done(&buffer);
 	fgt_ring_slice_free(slice);
 }

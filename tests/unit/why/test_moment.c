@@ -148,8 +148,8 @@ static void time_without_threads_is_no_data(void **state)
  * was cut short may be the same one. */
 static void a_wait_is_no_longer_than_its_time(void **state)
 {
-	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice =
-		fixture_new(10);
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *slice = fixture_new(10);
 	FGT_AUTO(fgt_moment_free) struct fgt_moment *moment = NULL;
 	char cut[32];
 	uint32_t stack = fixture_stack(slice, "main;nap;sleep");
