@@ -379,8 +379,6 @@ static void reread(struct fgt_sampled *sampled, const struct fgt_tick *tick)
 {
 	sampled->look.is_traced =
 		fgt_access_tracer(sampled->look.process.proc_fd) != 0;
-	if (!tick->has_cpu_events)
-		reread_names(sampled);
 	if (fgt_stacks_is_due(&sampled->look.stacks, tick->mono_ns,
 			      tick->has_cpu_events ? MAPS_QUIET_NS : 0))
 		fgt_sampled_reread(sampled, tick, false);
@@ -391,7 +389,7 @@ static void do_chores(struct fgt_sampled *sampled, const struct fgt_tick *tick,
 		      const char *limitation)
 {
 	uint64_t elapsed_ns = tick->mono_ns - sampled->chores_ns;
-	bool has_run;
+	bool has_run = sampled->has_run;
 
 	if (sampled->chores_ns && elapsed_ns < SECOND_NS)
 		return;
@@ -404,13 +402,15 @@ static void do_chores(struct fgt_sampled *sampled, const struct fgt_tick *tick,
 	sampled->rate_ticks = sampled->status.ticks;
 	sampled->chores_ns = tick->mono_ns;
 	sampled->has_new_texts = true;
+	/* Also of threads that block for good from now on. */
+	if (has_run && !tick->has_cpu_events)
+		reread_names(sampled);
 	fgt_thread_table_retire(&sampled->look.threads, tick->mono_ns,
 				tick->period_ns);
 	fgt_sampled_count_brief(sampled, tick->mono_ns);
 	if (sampled->look.is_embedded)
 		fgt_sampled_check_fds(sampled, tick);
 	describe(sampled, tick, limitation);
-	has_run = sampled->has_run;
 	sampled->has_run = false;
 	if (has_run)
 		reread(sampled, tick);
