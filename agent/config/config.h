@@ -53,7 +53,7 @@ struct fgt_config_trigger {
 		char *file;
 		int transaction_ms;
 		char *transaction; /* a pattern */
-		bool is_killed;
+		bool is_killed, is_deadlocked;
 	} when;
 	double window_s, after_s;
 	/* Directories, and names of destinations; none: all destinations. */

@@ -133,6 +133,7 @@ static const struct fgt_config_key TRIGGER_KEYS[] = {
 	{ "when.transaction", FGT_CONFIG_STRING, TRIGGER_AT(when.transaction),
 	  .max = NAME_BYTES },
 	{ "when.killed", FGT_CONFIG_BOOL, TRIGGER_AT(when.is_killed) },
+	{ "when.deadlock", FGT_CONFIG_BOOL, TRIGGER_AT(when.is_deadlocked) },
 	{ "window_s", FGT_CONFIG_TENTHS, TRIGGER_AT(window_s),
 	  .min = 1, .max = 10 * HOUR_S, .default_number = 100 },
 	{ "after_s", FGT_CONFIG_TENTHS, TRIGGER_AT(after_s),

@@ -18,7 +18,7 @@
 
 static const char CONDITIONS[] = "`cpu_percent`, `asleep_s`, `state`, "
 				 "`starved_s`, `signal`, `file`, "
-				 "`transaction_ms`, `killed`";
+				 "`transaction_ms`, `killed`, `deadlock`";
 
 /* The one trigger that is checked. */
 struct check {
@@ -87,7 +87,8 @@ static int check_condition(const struct check *check)
 		(trigger->when.asleep_s != 0) + (trigger->when.state != NULL) +
 		(trigger->when.starved_s != 0) +
 		(trigger->when.signal != NULL) + (trigger->when.file != NULL) +
-		(trigger->when.transaction_ms != 0) + trigger->when.is_killed;
+		(trigger->when.transaction_ms != 0) + trigger->when.is_killed +
+		trigger->when.is_deadlocked;
 
 	if (given != 1)
 		return fgt_why_set(check->why, -EINVAL,

@@ -32,7 +32,8 @@ static int take_fds(struct fgt_registration *facts,
 	    (asked->has_ring && facts->ring_fd < 0))
 		return fgt_why_set(why, -EINVAL,
 				   "spans and ring need a descriptor each: a "
-				   "memfd sealed against shrinking");
+				   "memfd of ordinary pages, sealed against "
+				   "shrinking");
 	return 0;
 }
 

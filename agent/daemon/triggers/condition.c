@@ -12,6 +12,7 @@
 
 #include "agent/capture/look/state_name.h"
 #include "ringbuf/base/owner.h"
+#include "upload/why/moment.h"
 
 #define HOUR_NS (UINT64_C(3600) * 1000000000)
 
@@ -262,6 +263,67 @@ bool fgt_trigger_find_starved(const struct fgt_ring_slice *slice,
 		};
 	}
 	return longest_ns > 0;
+}
+
+/* ---- Threads that wait for each other -------------------------------------- */
+
+/* The first thread of the first cycle at that time, as NULL for none. */
+static const struct fgt_slice_thread *
+find_cycle(const struct fgt_ring_slice *slice, uint64_t at_ns,
+	   struct fgt_moment **ret_moment)
+{
+	const struct fgt_moment *moment;
+
+	*ret_moment = NULL;
+	if (fgt_moment_new(slice, at_ns, 0, NULL, ret_moment) < 0)
+		return NULL;
+	moment = *ret_moment;
+	return moment->cycle_count
+		       ? &slice->threads[slice->runs[moment->cycle_runs[0]]
+						 .thread]
+		       : NULL;
+}
+
+static void name_cycle(const struct fgt_moment *moment, char *ret_text,
+		       size_t size)
+{
+	const struct fgt_ring_slice *slice = moment->slice;
+	uint32_t count = moment->cycle_ends[0];
+	size_t used = 0;
+
+	for (uint32_t i = 0; i < count && used < size; i++) {
+		const struct fgt_slice_thread *thread =
+			&slice->threads[slice->runs[moment->cycle_runs[i]]
+						.thread];
+		const char *before = i == 0	     ? ""
+				     : i + 1 < count ? ", "
+						     : " and ";
+
+		used += (size_t)snprintf(
+			ret_text + used, size - used, "%s%s (tid %d)", before,
+			fgt_slice_string(slice, thread->name), thread->tid);
+	}
+}
+
+bool fgt_trigger_find_deadlock(const struct fgt_ring_slice *slice,
+			       uint64_t longer_ns, int32_t *ret_tid,
+			       char *ret_text, size_t size)
+{
+	FGT_AUTO(fgt_moment_free) struct fgt_moment *first = NULL;
+	FGT_AUTO(fgt_moment_free) struct fgt_moment *last = NULL;
+	uint64_t first_ns = slice->tick_ns[0];
+	uint64_t last_ns = slice->tick_ns[slice->tick_count - 1];
+	const struct fgt_slice_thread *thread;
+
+	if (last_ns - first_ns < longer_ns)
+		return false;
+	/* A lock that is handed over may be seen with two holders. */
+	thread = find_cycle(slice, UINT64_MAX, &last);
+	if (!thread || find_cycle(slice, first_ns, &first) != thread)
+		return false;
+	*ret_tid = thread->tid;
+	name_cycle(last, ret_text, size);
+	return true;
 }
 
 bool fgt_trigger_is_busy(const struct fgt_ring_slice *slice, uint64_t from_ns)

@@ -19,6 +19,8 @@
 /* A look at the ring takes in a quarter of the time again. */
 #define LOOKS_IN_STRETCH 4
 #define SETTLED_NS	 UINT64_C(50000000) /* the newest ticks may change */
+#define DEADLOCK_NS	 UINT64_C(500000000)
+#define DEADLOCK	 "a deadlock of "
 
 /* A look at one target. */
 struct look {
@@ -235,6 +237,27 @@ static bool is_starved(const struct look *look, struct fgt_trigger_watch *watch,
 	return true;
 }
 
+static bool is_deadlocked(const struct look *look,
+			  struct fgt_trigger_watch *watch,
+			  struct finding *finding)
+{
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
+	char threads[sizeof(finding->cause) - sizeof(DEADLOCK)];
+	uint64_t from_ns;
+
+	if (!is_look_due(look, watch, DEADLOCK_NS, &from_ns))
+		return watch->is_true;
+	from_ns = look->now_ns - DEADLOCK_NS - 2 * SETTLED_NS;
+	if (cut(look, from_ns, &slice) < 0 ||
+	    !fgt_trigger_find_deadlock(slice, DEADLOCK_NS, &finding->tid,
+				       threads, sizeof(threads)))
+		return false;
+	finding->at_ns = look->now_ns;
+	snprintf(finding->cause, sizeof(finding->cause), DEADLOCK "%s",
+		 threads);
+	return true;
+}
+
 /* An end stays true. Limits that forbid its slice at that time forbid it later,
  * too. */
 static bool was_killed(const struct look *look, struct fgt_trigger_watch *watch,
@@ -276,6 +299,8 @@ static bool is_true(const struct look *look, struct fgt_trigger_watch *watch,
 		return is_in_state(look, watch, rule, finding);
 	if (rule->when.starved_s > 0)
 		return is_starved(look, watch, rule, finding);
+	if (rule->when.is_deadlocked)
+		return is_deadlocked(look, watch, finding);
 	if (rule->when.cpu_percent <= 0 && rule->when.asleep_s <= 0)
 		return false; /* it waits for an event */
 	if (!read_cpu(look->target, &cpu_ns))

@@ -52,6 +52,8 @@ static void describe_when(const struct fgt_config_trigger *rule, char *ret_text,
 		snprintf(ret_text, size, "transaction %s over %d ms",
 			 rule->when.transaction ? rule->when.transaction : "*",
 			 rule->when.transaction_ms);
+	else if (rule->when.is_deadlocked)
+		snprintf(ret_text, size, "deadlock");
 	else
 		snprintf(ret_text, size, "killed by a signal");
 }

@@ -174,6 +174,61 @@ def a_lock_convoy(checks, bench):
     daemon.end()
 
 
+# Two threads that take two locks in different order, once a line has come.
+DEADLOCK = """
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t two = PTHREAD_MUTEX_INITIALIZER;
+static void *back(void *argument)
+{
+    pthread_setname_np(pthread_self(), "back");
+    pthread_mutex_lock(&two);
+    usleep(100000);
+    pthread_mutex_lock(&one);
+    return argument;
+}
+int main(void)
+{
+    pthread_t thread;
+    puts("ready");
+    fflush(stdout);
+    getchar();
+    pthread_create(&thread, NULL, back, NULL);
+    pthread_mutex_lock(&one);
+    usleep(100000);
+    pthread_mutex_lock(&two);
+}
+"""
+
+
+def threads_that_wait_for_each_other(checks, bench):
+    folder = Folder(bench, "deadlock-out")
+    program = bench.path("two_locks")
+    subprocess.run(["cc", "-g", "-pthread", "-x", "c", "-", "-o", program],
+                   input=DEADLOCK, text=True, check=True)
+    child = bench.start([program], stdin=subprocess.PIPE,
+                        stdout=subprocess.PIPE, text=True)
+    child.stdout.readline()
+    daemon = Daemon(bench, "deadlock", config(
+        rule("deadlock", "deadlock = true;", folder.path),
+        targets=[child.pid]))
+    time.sleep(2)
+    checks.ok("deadlock: one thread is none",
+              fired(bench, daemon, "deadlock") == 0, folder.names())
+    child.stdin.write("\n")
+    child.stdin.flush()
+    check_slice(checks, folder, "deadlock", child.pid,
+                f"two_locks (tid {child.pid}) and back (tid ")
+    time.sleep(2)
+    checks.ok("deadlock: it fires once",
+              fired(bench, daemon, "deadlock") == 1, folder.names())
+    child.kill()
+    daemon.end()
+
+
 def a_process_without_a_cpu(checks, bench):
     """SCHED_IDLE beside a busy process with the highest priority, on one CPU."""
     cpu = str(min(os.sched_getaffinity(0)))
@@ -421,6 +476,7 @@ def slow_transactions(checks, bench):
 
 if __name__ == "__main__":
     run_groups([a_server_that_sleeps, busy_programs, a_lock_convoy,
+                threads_that_wait_for_each_other,
                 a_process_without_a_cpu, ends_of_processes,
                 an_end_without_room, events,
                 every_format, slow_transactions])
