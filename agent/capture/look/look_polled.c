@@ -9,9 +9,12 @@
 #define OVERDUE_TICKS	  10u /* without a signal */
 #define UNSHOWN_MAX_TICKS 100u /* older ones do not show the present */
 #define CALM_TICKS	  100u /* without a block: it only works */
-#define RESTLESS_NS	  500000u /* on average; less than such a slice */
-#define COUNT_MAX_NS	  200000000u
-#define COUNT_MIN_NS	  40000000u
+/* On average, between two times that it gets a CPU: less than such a slice; as
+ * often as the sampler takes a CPU, or not much less. */
+#define RESTLESS_NS	500000u
+#define DISTURBED_TICKS 2u
+#define COUNT_MAX_NS	200000000u
+#define COUNT_MIN_NS	40000000u
 
 /*
  * Has it been on its CPU for about a period, and is it still? The kernel
@@ -134,6 +137,30 @@ static bool show_unshown(const struct fgt_look *look, struct fgt_thread *thread,
 	return true;
 }
 
+/* How long it keeps a CPU, on average; UINT64_MAX: it was last counted too long
+ * ago. */
+static uint64_t mean_slice_ns(struct fgt_look *look,
+			      const struct fgt_tick *tick,
+			      struct fgt_thread *thread)
+{
+	struct fgt_look_thread *thread_look = thread->active->look;
+	uint64_t elapsed_ns = tick->mono_ns - thread_look->counted_ns, switches;
+	struct fgt_cpu_use use;
+
+	if (elapsed_ns < COUNT_MIN_NS)
+		return thread_look->slice_ns;
+	if (fgt_schedstat_read(&look->threads, thread, &use) < 0)
+		return UINT64_MAX;
+	switches = use.switches - thread_look->counted_switches;
+	thread_look->counted_switches = use.switches;
+	thread_look->counted_ns = tick->mono_ns;
+	thread_look->slice_ns = elapsed_ns <= COUNT_MAX_NS && switches
+					? elapsed_ns / switches
+					: UINT64_MAX;
+	thread->is_restless = thread_look->slice_ns < RESTLESS_NS;
+	return thread_look->slice_ns;
+}
+
 /*
  * Does it block and go on all the time? Such a thread may be in step with the
  * sampler: where the sampler takes the CPU that it waits on, it is woken
@@ -143,20 +170,7 @@ static bool show_unshown(const struct fgt_look *look, struct fgt_thread *thread,
 static bool is_restless(struct fgt_look *look, const struct fgt_tick *tick,
 			struct fgt_thread *thread)
 {
-	struct fgt_look_thread *thread_look = thread->active->look;
-	uint64_t elapsed_ns = tick->mono_ns - thread_look->counted_ns, switches;
-	struct fgt_cpu_use use;
-
-	if (elapsed_ns < COUNT_MIN_NS)
-		return thread->is_restless;
-	if (fgt_schedstat_read(&look->threads, thread, &use) < 0)
-		return false;
-	switches = use.switches - thread_look->counted_switches;
-	thread_look->counted_switches = use.switches;
-	thread_look->counted_ns = tick->mono_ns;
-	thread->is_restless = elapsed_ns <= COUNT_MAX_NS &&
-			      switches > elapsed_ns / RESTLESS_NS;
-	return thread->is_restless;
+	return mean_slice_ns(look, tick, thread) < RESTLESS_NS;
 }
 
 /* Where it was blocked the last time that it was read; else unknown. */
@@ -376,10 +390,12 @@ void fgt_look_late_sample(struct fgt_look *look, const struct fgt_tick *tick,
 bool fgt_look_owed(struct fgt_look *look, const struct fgt_tick *tick,
 		   struct fgt_thread *thread, struct fgt_verdict *ret_verdict)
 {
+	/* A thread that blocks at ticks alone does so for the sampler's sake. */
 	if (tick->has_cpu_events ||
 	    !fgt_account_is_overdue(&thread->active->look->account,
 				    tick->period_ns) ||
-	    !is_restless(look, tick, thread))
+	    mean_slice_ns(look, tick, thread) >
+		    DISTURBED_TICKS * tick->period_ns)
 		return false;
 	*ret_verdict = fgt_look_polled(look, tick, thread);
 	return true;
