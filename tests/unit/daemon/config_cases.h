@@ -89,7 +89,7 @@ static const struct config_case CASES[] = {
 	BAD(TRIGGER("deliver = \"/a\";"),
 	    "1: trigger `t`: `when` needs exactly one of `cpu_percent`"),
 	BAD(TRIGGER("when: { killed = true; asleep_s = 5; }; deliver = \"/a\""),
-	    "`killed`; this one has 2"),
+	    "`deadlock`; this one has 2"),
 	BAD(TRIGGER("when: { sleep_s = 5; };"),
 	    "1: unknown key `when.sleep_s`; did you mean `asleep_s`?"),
 	BAD(TRIGGER("when: { asleep_s = \"5s\"; };"),
