@@ -287,3 +287,47 @@ int fgt_pressures_copy(const struct fgt_slice_pressure *pressures,
 	       result->pressure_count * sizeof(*result->pressures));
 	return 0;
 }
+
+/* ---- The end of a wait --------------------------------------------------- */
+
+static size_t first_wake_at(const struct fgt_ring_slice *slice, uint32_t thread,
+			    uint64_t from_ns)
+{
+	return FGT_ARRAY_BISECT(i, slice->wake_count,
+				slice->wakes[i].thread < thread ||
+					(slice->wakes[i].thread == thread &&
+					 slice->wakes[i].at_ns < from_ns));
+}
+
+/* Did it get or leave a CPU between the ticks first and last? It was not in one
+ * wait then. */
+static bool has_moved(const struct fgt_ring_slice *slice, uint32_t thread,
+		      uint32_t first, uint32_t last)
+{
+	const struct fgt_edge *edges = slice->edges;
+	size_t at = FGT_ARRAY_BISECT(
+		i, slice->edge_count,
+		edges[i].thread < thread ||
+			(edges[i].thread == thread && edges[i].tick <= first));
+
+	return at < slice->edge_count && edges[at].thread == thread &&
+	       edges[at].tick < last;
+}
+
+const struct fgt_slice_wake *fgt_wake_find(const struct fgt_ring_slice *slice,
+					   uint32_t thread, uint32_t tick,
+					   uint32_t end, uint32_t *ret_next)
+{
+	size_t at = first_wake_at(slice, thread, slice->tick_ns[tick]);
+	const struct fgt_slice_wake *wake = &slice->wakes[at];
+	uint32_t next;
+
+	if (at == slice->wake_count || wake->thread != thread)
+		return NULL;
+	next = (uint32_t)FGT_ARRAY_BISECT(i, slice->tick_count,
+					  slice->tick_ns[i] <= wake->at_ns);
+	if (next > end || has_moved(slice, thread, tick, next))
+		return NULL;
+	*ret_next = next;
+	return wake;
+}

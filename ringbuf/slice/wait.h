@@ -135,6 +135,15 @@ struct fgt_ring_slice;
  */
 bool fgt_waits_are_valid(const struct fgt_ring_slice *slice);
 
+/*
+ * The wake-up that ended the wait which a thread is in at a tick, and the tick
+ * after it; NULL: not known. Up to end, which is behind the last tick of its
+ * run, the thread waits: in one function and state that may be many waits.
+ */
+const struct fgt_slice_wake *fgt_wake_find(const struct fgt_ring_slice *slice,
+					   uint32_t thread, uint32_t tick,
+					   uint32_t end, uint32_t *ret_next);
+
 /* ---- Between the parts of narrowing ------------------------------------- */
 
 /* Copies the waits that the result's runs use, and numbers them. -ENOMEM. */

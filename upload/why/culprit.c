@@ -7,6 +7,7 @@
 
 #include "ringbuf/base/array.h"
 #include "ringbuf/slice/processes.h"
+#include "ringbuf/slice/wait.h"
 
 static bool has_begun(const struct fgt_doings *doings,
 		      const struct fgt_ring_slice *slice, size_t thread,
@@ -37,28 +38,23 @@ uint32_t fgt_culprit_thread(const struct fgt_doings *doings,
 	return (uint32_t)(at - 1);
 }
 
-const struct fgt_slice_wake *
-fgt_culprit_wake(const struct fgt_doings *doings,
-		 const struct fgt_ring_slice *slice, const struct fgt_run *run)
+/* The wake-up that ends what the run does at the tick, NULL if it is not known;
+ * shortens *end to where another one may follow. */
+static const struct fgt_slice_wake *
+find_wake(const struct fgt_doings *doings, const struct fgt_ring_slice *slice,
+	  const struct fgt_run *run, uint32_t tick, uint32_t *end)
 {
-	uint32_t last;
-	uint64_t from_ns;
-	size_t at;
-
 	/* Its reason may have become known late. */
-	run = &slice->runs[doings->wait_lasts[run - slice->runs]];
-	last = run->first_tick + run->tick_count - 1;
-	from_ns = slice->tick_ns[last];
-	at = FGT_ARRAY_BISECT(i, slice->wake_count,
-			      slice->wakes[i].thread < run->thread ||
-				      (slice->wakes[i].thread == run->thread &&
-				       slice->wakes[i].at_ns < from_ns));
-	/* It is awake, or in another wait, by the tick after the last one. */
-	if (last + 1 >= slice->tick_count || at == slice->wake_count ||
-	    slice->wakes[at].thread != run->thread ||
-	    slice->wakes[at].at_ns > slice->tick_ns[last + 1])
-		return NULL;
-	return &slice->wakes[at];
+	const struct fgt_run *last =
+		&slice->runs[doings->wait_lasts[run - slice->runs]];
+	uint32_t next = tick + 1;
+	const struct fgt_slice_wake *wake =
+		fgt_wake_find(slice, run->thread, tick,
+			      last->first_tick + last->tick_count, &next);
+
+	if (next < *end)
+		*end = next;
+	return wake;
 }
 
 struct waited_for {
@@ -66,9 +62,11 @@ struct waited_for {
 	int32_t pid; /* 0: any */
 };
 
+/* end: NULL: without wakers; else like that of find_wake(). */
 static struct waited_for next_of(const struct fgt_doings *doings,
 				 const struct fgt_ring_slice *slice,
-				 const struct fgt_run *run, bool with_wakers)
+				 const struct fgt_run *run, uint32_t tick,
+				 uint32_t *end)
 {
 	const struct fgt_slice_wake *wake;
 	const struct fgt_slice_waker *waker;
@@ -80,9 +78,9 @@ static struct waited_for next_of(const struct fgt_doings *doings,
 	if (run->wait)
 		next.tid = slice->waits[run->wait - 1].owner_tid;
 	kind = doings->doings[doings->run_doings[run - slice->runs]].kind;
-	if (next.tid || kind == FGT_WAIT_SLEEP || !with_wakers)
+	if (next.tid || kind == FGT_WAIT_SLEEP || !end)
 		return next;
-	wake = fgt_culprit_wake(doings, slice, run);
+	wake = find_wake(doings, slice, run, tick, end);
 	waker = wake ? &slice->wakers[wake->waker] : NULL;
 	if (waker && waker->context == FGT_WAKE_TASK)
 		next = (struct waited_for){ waker->tid, waker->pid };
@@ -143,7 +141,8 @@ struct fgt_culprit fgt_culprit_find(const struct fgt_doings *doings,
 			culprit.end = at->first_tick + at->tick_count;
 		seen[culprit.depth] = culprit.run;
 		next = find_next_run(doings, slice,
-				     next_of(doings, slice, at, with_wakers),
+				     next_of(doings, slice, at, tick,
+					     with_wakers ? &culprit.end : NULL),
 				     tick, &culprit.end);
 		if (next == FGT_ID_NONE)
 			break;

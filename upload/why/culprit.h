@@ -35,9 +35,4 @@ uint32_t fgt_culprit_thread(const struct fgt_doings *doings,
 			    const struct fgt_ring_slice *slice, int32_t tid,
 			    uint32_t tick);
 
-/* The wake-up that ended the run, NULL if it is not known. */
-const struct fgt_slice_wake *
-fgt_culprit_wake(const struct fgt_doings *doings,
-		 const struct fgt_ring_slice *slice, const struct fgt_run *run);
-
 #endif

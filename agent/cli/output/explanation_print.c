@@ -6,6 +6,7 @@
 #include "agent/cli/output/explanation.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <string.h>
 
 #include "agent/cli/output/explanation_json.h"
@@ -393,7 +394,14 @@ static void print_unknown(const struct printer *printer)
 	struct fgt_words words = { .len = 0 };
 
 	if (!of->has_wakes)
-		fgt_words_add(&words, "which thread woke which");
+		fgt_words_add(&words, "which thread woke which: no wake-up "
+				      "was recorded, for which the daemon "
+				      "needs BPF, as root");
+	if (of->slice->lost_wakes)
+		fgt_words_add(&words,
+			      "%swhich thread ended some waits: %" PRIu64
+			      " wake-ups were lost",
+			      words.len ? "; " : "", of->slice->lost_wakes);
 	if (of->outside_pid)
 		fgt_words_add(&words,
 			      "%swhat pid %d did, which woke this thread: ask "

@@ -178,12 +178,48 @@ static void cause_is_compared_with_times_of_its_life(void **state)
 	fgt_ring_slice_free(slice);
 }
 
+/* In one function it waits again and again, each time for one of two; of the
+ * last wait the wake-up is not known. */
+static void each_wait_of_a_run_leads_to_its_waker(void **state)
+{
+	struct fgt_ring_slice *slice = fixture_new(TICKS);
+	uint32_t client = fixture_thread(slice, 4242, "client");
+	struct fgt_explanation *explanation;
+
+	(void)state;
+	fixture_run(slice, client, 0, TICKS,
+		    fixture_stack(slice, "main;ask;libc.so.6!recv"),
+		    FIXTURE_EPOLL);
+	for (int i = 0; i < 2; i++)
+		fixture_run(slice, fixture_thread(slice, 4250 + i, "server"), 0,
+			    TICKS, fixture_stack(slice, "main;serve"),
+			    FGT_STATE_RUNNING);
+	for (uint32_t i = 1; i <= 3; i++) {
+		fixture_edge(slice, client, FIRST + 5 * i, 5000, 4900);
+		fixture_wake(slice, client, (int)(FIRST + 5 * i) * 10 - 5,
+			     4250 + (int)(i % 2), FGT_NODE_NONE);
+	}
+	fixture_edge(slice, client, FIRST + COUNT, 5000, 4900);
+	explanation = explain(slice, 4242);
+	assert_int_equal(explanation->step_count, 4);
+	for (uint32_t i = 0; i < 4; i++) {
+		const struct fgt_explained_step *step = &explanation->steps[i];
+
+		assert_int_equal(step->first, FIRST + 5 * i);
+		assert_int_equal(slice->runs[step->culprit.run].thread,
+				 i < 3 ? 1 + (i + 1) % 2 : client);
+	}
+	fgt_explanation_free(explanation);
+	fgt_ring_slice_free(slice);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(recurring_work_is_a_cause),
 		cmocka_unit_test(thread_that_has_ended_is_not_chosen),
 		cmocka_unit_test(cause_is_compared_with_times_of_its_life),
+		cmocka_unit_test(each_wait_of_a_run_leads_to_its_waker),
 		cmocka_unit_test(new_thread_has_no_baseline),
 		cmocka_unit_test(path_has_the_parts_of_what_was_waited_for),
 	};

@@ -110,51 +110,6 @@ static int add_held(struct folded *folded, const struct fgt_run *run,
 
 /* ---- Wakers ------------------------------------------------------------------ */
 
-static size_t first_wake_at(const struct fgt_ring_slice *slice, uint32_t thread,
-			    uint64_t from_ns)
-{
-	return FGT_ARRAY_BISECT(i, slice->wake_count,
-				slice->wakes[i].thread < thread ||
-					(slice->wakes[i].thread == thread &&
-					 slice->wakes[i].at_ns < from_ns));
-}
-
-/* Did it get or leave a CPU between the ticks first and last? It was not in one
- * wait then. */
-static bool has_moved(const struct fgt_ring_slice *slice, uint32_t thread,
-		      uint32_t first, uint32_t last)
-{
-	const struct fgt_edge *edges = slice->edges;
-	size_t at = FGT_ARRAY_BISECT(
-		i, slice->edge_count,
-		edges[i].thread < thread ||
-			(edges[i].thread == thread && edges[i].tick <= first));
-
-	return at < slice->edge_count && edges[at].thread == thread &&
-	       edges[at].tick < last;
-}
-
-/* The wake-up that ended the wait which the thread of a run is in at a tick, and
- * the tick after it; NULL: not known. The next run begins at the tick after the
- * last one, at the latest. */
-static const struct fgt_slice_wake *
-find_wake(const struct fgt_ring_slice *slice, const struct fgt_run *run,
-	  uint32_t tick, uint32_t *ret_end)
-{
-	uint32_t end = run->first_tick + run->tick_count, to;
-	size_t at = first_wake_at(slice, run->thread, slice->tick_ns[tick]);
-	const struct fgt_slice_wake *wake = &slice->wakes[at];
-
-	if (at == slice->wake_count || wake->thread != run->thread)
-		return NULL;
-	to = (uint32_t)FGT_ARRAY_BISECT(i, slice->tick_count,
-					slice->tick_ns[i] <= wake->at_ns);
-	if (to > end || has_moved(slice, run->thread, tick, to))
-		return NULL;
-	*ret_end = to;
-	return wake;
-}
-
 static int add_woken(struct folded *folded, const struct fgt_run *run,
 		     bool *ret_is_added)
 {
@@ -165,7 +120,7 @@ static int add_woken(struct folded *folded, const struct fgt_run *run,
 	while (at < end && !r) {
 		uint32_t to = at + 1;
 		const struct fgt_slice_wake *wake =
-			find_wake(slice, run, at, &to);
+			fgt_wake_find(slice, run->thread, at, end, &to);
 		const struct fgt_slice_waker *waker =
 			wake ? &slice->wakers[wake->waker] : NULL;
 
