@@ -12,6 +12,7 @@
 #include "ringbuf/base/id_map.h"
 
 #define TIMEOUT_SLACK_PART 16 /* of a wait's time */
+#define DYING_NS	   200000000ull
 
 /* A thread at the tick, with what it must share with others of its group. */
 struct present {
@@ -80,10 +81,9 @@ static bool is_cut(const struct fgt_ring_slice *slice, uint32_t stack)
 	       root->address >= FGT_MARKER_TRUNCATED_NO_CFI;
 }
 
-/* Does the thread do the same in its next run? The reason may be known later.
- * Of several processes each has ticks that others lack. */
-static bool goes_on(const struct fgt_ring_slice *slice,
-		    const struct fgt_run *run)
+/* Of several processes each has ticks that others lack. */
+bool fgt_moment_goes_on(const struct fgt_ring_slice *slice,
+			const struct fgt_run *run)
 {
 	return run[1].thread == run->thread &&
 	       (slice->process_count ||
@@ -92,10 +92,8 @@ static bool goes_on(const struct fgt_ring_slice *slice,
 	       (run[1].stack == run->stack || is_cut(slice, run->stack));
 }
 
-/* The last tick, up to that one, before which the thread got or left a CPU, or
- * was woken: ticks find threads that nap in the same place again and again. */
-static uint32_t moved_tick(const struct fgt_ring_slice *slice, uint32_t thread,
-			   uint32_t tick)
+uint32_t fgt_moment_moved_tick(const struct fgt_ring_slice *slice,
+			       uint32_t thread, uint32_t tick)
 {
 	const struct fgt_edge *edges = slice->edges;
 	const struct fgt_slice_wake *wakes = slice->wakes;
@@ -147,30 +145,15 @@ static uint32_t since_tick(const struct fgt_moment *moment, uint32_t run,
 {
 	const struct fgt_ring_slice *slice = moment->slice;
 	const struct fgt_run *at = &slice->runs[run];
-	uint32_t since = moved_tick(slice, at->thread, moment->tick);
+	uint32_t since = fgt_moment_moved_tick(slice, at->thread, moment->tick);
 	uint32_t timed = timed_tick(moment, run);
 
-	while (at > slice->runs && goes_on(slice, at - 1))
+	while (at > slice->runs && fgt_moment_goes_on(slice, at - 1))
 		at--;
 	if (at->first_tick > since)
 		since = at->first_tick;
 	*ret_is_repeated = timed > since;
 	return timed > since ? timed : since;
-}
-
-/* What is left of a run after the thread's last move; false: nothing. */
-static bool cut_run(const struct fgt_ring_slice *slice, struct fgt_run *run)
-{
-	uint32_t end = run->first_tick + run->tick_count;
-	uint32_t moved = moved_tick(slice, run->thread, end - 1);
-
-	if (moved >= end)
-		return false;
-	if (run->first_tick < moved) {
-		run->first_tick = moved;
-		run->tick_count = end - moved;
-	}
-	return true;
 }
 
 /* Behind the last tick that has threads: those of a process that has ended have
@@ -189,119 +172,33 @@ static uint32_t end_of_threads(const struct fgt_ring_slice *slice)
 	return end;
 }
 
-static int by_time(const void *left, const void *right)
+/* A process that is killed loses its threads one after another, and then the
+ * stacks of those that are left: now is before the first of them ended. The end
+ * of that tick. */
+static uint32_t end_of_life(const struct fgt_ring_slice *slice)
 {
-	return compare(*(const uint64_t *)left, *(const uint64_t *)right);
-}
+	uint32_t end = end_of_threads(slice), first = end, last = 0;
+	uint64_t dying_ns = end ? slice->tick_ns[end - 1] : 0;
 
-/* When the thread of a run at the first tick began it; false: not known. */
-static bool find_begin(const struct fgt_ring_slice *slice,
-		       const struct fgt_run *run, uint64_t oldest_ns,
-		       uint64_t *ret_ns)
-{
-	uint64_t ns = slice->threads[run->thread].moved_ns;
-
-	if (!ns || ns > slice->tick_ns[slice->tick_count - 1])
-		return false;
-	/* What was credited to earlier ticks may have undone a later move. */
-	if (ns > slice->tick_ns[0])
-		ns = slice->tick_ns[0];
-	*ret_ns = ns > oldest_ns ? ns : oldest_ns;
-	return true;
-}
-
-/* Puts the times at which runs began before the first tick, and oldest_ns; room
- * is for one more than there are runs. false: not all are known. */
-static bool list_begins(const struct fgt_ring_slice *view, uint64_t oldest_ns,
-			uint64_t *begins, uint32_t *ret_count)
-{
-	uint32_t count = 1, kept = 1;
-
-	begins[0] = oldest_ns;
-	for (uint32_t i = 0; i < view->run_count; i++)
-		if (!view->runs[i].first_tick &&
-		    !find_begin(view, &view->runs[i], oldest_ns,
-				&begins[count++]))
-			return false;
-	FGT_ARRAY_SORT(begins, count, by_time);
-	for (uint32_t i = 1; i < count; i++)
-		if (begins[i] != begins[kept - 1])
-			begins[kept++] = begins[i];
-	/* Without runs at the first tick there is nothing to reach. */
-	*ret_count = count == 1 ? 0
-				: kept - (begins[kept - 1] == view->tick_ns[0]);
-	return true;
-}
-
-/* Makes the begins ticks of the view, which is not at oldest_ns yet. ret_ticks:
- * memory of its ticks. 1: done; 0: not all begins are known; -ENOMEM. */
-static int reach_back(struct fgt_ring_slice *view, uint64_t oldest_ns,
-		      struct fgt_run *runs, uint64_t **ret_ticks)
-{
-	uint64_t *ticks, begin_ns = 0;
-	uint32_t count;
-
-	if (!FGT_ARRAY_NEW(ticks,
-			   (size_t)view->run_count + 1 + view->tick_count))
-		return -ENOMEM;
-	*ret_ticks = ticks;
-	if (!list_begins(view, oldest_ns, ticks, &count))
-		return 0;
-	memcpy(ticks + count, view->tick_ns, view->tick_count * sizeof(*ticks));
-	for (uint32_t i = 0; i < view->run_count; i++) {
-		uint32_t first = runs[i].first_tick + count;
-
-		if (!runs[i].first_tick &&
-		    find_begin(view, &runs[i], oldest_ns, &begin_ns))
-			first = (uint32_t)FGT_ARRAY_BISECT(
-				at, count, ticks[at] < begin_ns);
-		runs[i].tick_count += runs[i].first_tick + count - first;
-		runs[i].first_tick = first;
-	}
-	view->tick_ns = ticks;
-	view->tick_count += count;
-	view->pace_count = 0; /* of ticks that have other numbers now */
-	return 1;
-}
-
-int fgt_moment_narrow(const struct fgt_ring_slice *slice, uint64_t oldest_ns,
-		      struct fgt_ring_slice **ret_slice, bool *ret_is_whole)
-{
-	FGT_AUTO(free) void *memory = NULL;
-	FGT_AUTO(free) void *tick_memory = NULL;
-	struct fgt_ring_slice view = *slice;
-	uint64_t *ticks = NULL;
-	int r = 1;
-	const struct fgt_run *kept = NULL; /* the latest one */
-	struct fgt_run *runs;
-	uint32_t first = slice->run_count, end = end_of_threads(slice);
-
-	if (!FGT_ARRAY_NEW(runs, slice->run_count))
-		return -ENOMEM;
-	memory = runs;
-	for (uint32_t i = slice->run_count; i-- > 0;) {
+	dying_ns -= dying_ns < DYING_NS ? dying_ns : DYING_NS;
+	for (uint32_t i = 0; i < slice->run_count; i++) {
 		const struct fgt_run *run = &slice->runs[i];
 
-		if (run->first_tick + run->tick_count != end &&
-		    !(kept == run + 1 && goes_on(slice, run) &&
-		      moved_tick(slice, run->thread, end - 1) <
-			      kept->first_tick))
+		if (run->stack != FGT_NODE_NONE)
+			last = run->first_tick + run->tick_count;
+		if (i + 1 < slice->run_count && run[1].thread == run->thread)
 			continue;
-		kept = run;
-		runs[first - 1] = *run;
-		first -= cut_run(slice, &runs[first - 1]);
+		if (last && last < first &&
+		    slice->tick_ns[last - 1] >= dying_ns)
+			first = last;
+		last = 0;
 	}
-	view.runs = runs + first;
-	view.run_count = slice->run_count - first;
-	/* They may belong to a run that was left out. */
-	view.edge_count = view.wake_count = 0;
-	if (oldest_ns < slice->tick_ns[0])
-		r = reach_back(&view, oldest_ns, runs + first, &ticks);
-	tick_memory = ticks;
-	if (r < 0)
-		return r;
-	*ret_is_whole = r > 0;
-	return fgt_slice_narrow_runs(&view, ret_slice);
+	return first;
+}
+
+uint32_t fgt_moment_end(const struct fgt_ring_slice *slice, bool has_ended)
+{
+	return has_ended ? end_of_life(slice) : end_of_threads(slice);
 }
 
 /* What was before the tick is needed by since_tick() only. */
@@ -444,10 +341,12 @@ int fgt_moment_new(const struct fgt_ring_slice *slice, uint64_t at_ns,
 	FGT_AUTO(fgt_moment_free) struct fgt_moment *moment = NULL;
 	FGT_AUTO(free) void *memory = NULL;
 	struct present *present;
+	/* Of several processes each has its own end. */
+	bool is_dead = *slice->ended_by != '\0' && !slice->process_count;
 	uint32_t count, ticks;
 	int r;
 
-	ticks = at_ns == UINT64_MAX ? end_of_threads(slice)
+	ticks = at_ns == UINT64_MAX ? fgt_moment_end(slice, is_dead)
 				    : (uint32_t)FGT_ARRAY_BISECT(
 					      i, slice->tick_count,
 					      slice->tick_ns[i] <= at_ns);

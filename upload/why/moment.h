@@ -42,8 +42,8 @@ struct fgt_moment {
 };
 
 /* tid 0: all threads. shown: [run_count], runs without it are in no group, but
- * in cycles; NULL: all. at_ns UINT64_MAX: the last tick that has threads. The
- * slice must outlive it. -ENODATA: no tick up to at_ns, or no such thread at
+ * in cycles; NULL: all. at_ns UINT64_MAX: the last tick that has threads, before
+ * a signal ended them. The slice must outlive it. -ENODATA: no tick up to at_ns, or no such thread at
  * it; -ENOMEM. */
 int fgt_moment_new(const struct fgt_ring_slice *slice, uint64_t at_ns,
 		   int32_t tid, const bool *shown,
@@ -53,16 +53,27 @@ int fgt_moment_new(const struct fgt_ring_slice *slice, uint64_t at_ns,
  * independent slice: the runs that reach that tick, and what the same threads
  * did before without a change of stack or state, a switch or a wake-up. Runs
  * from before the slice begin at moved_ns of their threads, at oldest_ns at the
- * earliest. ret_is_whole: that was known of all of them, or there is nothing
+ * earliest. has_ended: the process ends with the slice; the last tick is the one
+ * before it lost the first of the threads that it had then. ret_is_whole: that was known of all of them, or there is nothing
  * older. -ENODATA if there are no threads, -ENOMEM.
  */
 int fgt_moment_narrow(const struct fgt_ring_slice *slice, uint64_t oldest_ns,
-		      struct fgt_ring_slice **ret_slice, bool *ret_is_whole);
+		      bool has_ended, struct fgt_ring_slice **ret_slice,
+		      bool *ret_is_whole);
 void fgt_moment_free(struct fgt_moment *moment);
 FGT_DEFINE_AUTO(struct fgt_moment *, fgt_moment_free);
 
 /* ---- Between the parts of a moment --------------------------------------- */
 
+/* Behind the tick that is now; 0: no thread has any. has_ended: as above. */
+uint32_t fgt_moment_end(const struct fgt_ring_slice *slice, bool has_ended);
+/* Does the thread do the same in its next run? The reason may be known later. */
+bool fgt_moment_goes_on(const struct fgt_ring_slice *slice,
+			const struct fgt_run *run);
+/* The last tick, up to that one, before which the thread got or left a CPU, or
+ * was woken: ticks find threads that nap in the same place again and again. */
+uint32_t fgt_moment_moved_tick(const struct fgt_ring_slice *slice,
+			       uint32_t thread, uint32_t tick);
 /* Of all threads at the tick: cycle_runs and cycle_ends. -ENOMEM. */
 int fgt_moment_find_cycles(struct fgt_moment *moment);
 

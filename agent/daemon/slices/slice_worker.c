@@ -345,6 +345,7 @@ static int cut_moment_from(const struct fgt_slice_work *work, uint64_t from_ns,
 	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *whole = NULL;
 	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
 	struct fgt_ring_stats stats;
+	struct fgt_target_status status;
 	uint64_t oldest_ns = work->request.from_ns;
 	bool is_whole;
 	int r = cut_range(work, from_ns, &whole);
@@ -354,7 +355,11 @@ static int cut_moment_from(const struct fgt_slice_work *work, uint64_t from_ns,
 	get_visible(work, &stats);
 	if (oldest_ns < stats.oldest_ns)
 		oldest_ns = stats.oldest_ns;
-	r = fgt_moment_narrow(whole, oldest_ns, &slice, &is_whole);
+	fgt_target_get_status(work->target, &status);
+	r = fgt_moment_narrow(whole, oldest_ns,
+			      status.ended_ns &&
+				      work->request.to_ns >= status.ended_ns,
+			      &slice, &is_whole);
 	if (r < 0)
 		return r;
 	if (!is_whole && whole->run_count <= most_runs)

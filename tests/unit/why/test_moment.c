@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <string.h>
 
 #include <cmocka.h>
 #include <time.h>
@@ -103,7 +104,8 @@ static void last_tick_needs_no_more_than_what_goes_on_at_it(void **state)
 	fixture_wait(slice, FGT_WAIT_MUTEX, 4243, "");
 	fixture_run(slice, ended, 0, 9, other, FGT_STATE_RUNNING);
 	assert_true(fgt_slice_is_valid(slice));
-	assert_int_equal(fgt_moment_narrow(slice, 0, &part, &is_whole), 0);
+	assert_int_equal(fgt_moment_narrow(slice, 0, false, &part, &is_whole),
+			 0);
 	fgt_ring_slice_free(slice);
 	assert_true(fgt_slice_is_valid(part));
 	assert_int_equal(part->run_count, 2);
@@ -129,9 +131,49 @@ static void end_is_the_last_tick_with_threads(void **state)
 			 0);
 	assert_int_equal(moment->tick, 6);
 	fgt_moment_free(moment);
-	assert_int_equal(fgt_moment_narrow(slice, 0, &part, &is_whole), 0);
+	assert_int_equal(fgt_moment_narrow(slice, 0, false, &part, &is_whole),
+			 0);
 	fgt_ring_slice_free(slice);
 	assert_int_equal(part->run_count, 4);
+}
+
+/* The first thread is there to the last, without a stack; the others end one
+ * after another, one of them long before. */
+static void killed_process_still_has_its_threads(void **state)
+{
+	static const uint32_t ends[] = { 58, 57, 59, 30 };
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *part = NULL;
+	struct fgt_ring_slice *slice = fixture_new(60);
+	uint32_t stack = fixture_stack(slice, "main;take;lock");
+	struct fgt_moment *moment;
+
+	(void)state;
+	for (int32_t i = 0; i < 4; i++) {
+		uint32_t thread = fixture_thread(slice, 4242 + i, "t");
+
+		slice->threads[thread].moved_ns = tick_ns(ends[i]);
+		fixture_run(slice, thread, 2, ends[i] - 2, stack,
+			    FIXTURE_FUTEX);
+		if (!i)
+			fixture_run(slice, thread, 58, 2, FGT_NODE_NONE,
+				    FGT_STATE_UNKNOWN);
+	}
+	assert_int_equal(fgt_moment_narrow(slice, 0, true, &part, &is_whole),
+			 0);
+	assert_int_equal(fgt_moment_new(part, UINT64_MAX, 0, NULL, &moment), 0);
+	assert_int_equal(part->tick_ns[moment->tick], tick_ns(56));
+	assert_int_equal(moment->thread_count, 3);
+	assert_int_equal(moment->group_count, 1);
+	assert_int_equal(part->tick_ns[moment->groups[0].first_tick],
+			 tick_ns(2));
+	fgt_moment_free(moment);
+	strcpy(slice->ended_by, "SIGKILL");
+	assert_int_equal(fgt_moment_new(slice, UINT64_MAX, 0, NULL, &moment),
+			 0);
+	assert_int_equal(moment->tick, 56);
+	assert_int_equal(moment->thread_count, 3);
+	fgt_moment_free(moment);
+	fgt_ring_slice_free(slice);
 }
 
 static void time_without_threads_is_no_data(void **state)
@@ -139,7 +181,7 @@ static void time_without_threads_is_no_data(void **state)
 	struct fgt_ring_slice *slice = fixture_new(10), *part;
 
 	(void)state;
-	assert_int_equal(fgt_moment_narrow(slice, 0, &part, &is_whole),
+	assert_int_equal(fgt_moment_narrow(slice, 0, false, &part, &is_whole),
 			 -ENODATA);
 	fgt_ring_slice_free(slice);
 }
@@ -293,7 +335,8 @@ static void a_thread_that_ran_between_ticks_began_later(void **state)
 			 0);
 	assert_int_equal(moment->groups[0].first_tick, 3);
 	fgt_moment_free(moment);
-	assert_int_equal(fgt_moment_narrow(slice, 0, &part, &is_whole), 0);
+	assert_int_equal(fgt_moment_narrow(slice, 0, false, &part, &is_whole),
+			 0);
 	fgt_ring_slice_free(slice);
 	for (int32_t i = 0; i < 3; i++) {
 		static const uint32_t ticks[] = { 7, 5, 0 };
@@ -328,7 +371,7 @@ static void what_began_before_the_slice_is_reached(void **state)
 			    stack, FIXTURE_FUTEX);
 	}
 	assert_int_equal(fgt_moment_narrow(slice, FIXTURE_START_NS - 7000,
-					   &part, &is_whole),
+					   false, &part, &is_whole),
 			 0);
 	assert_true(is_whole);
 	assert_true(fgt_slice_is_valid(part));
@@ -348,7 +391,7 @@ static void what_began_before_the_slice_is_reached(void **state)
 	/* It has moved since: when it did before that must be looked for. */
 	slice->threads[0].moved_ns = tick_ns(10);
 	assert_int_equal(fgt_moment_narrow(slice, FIXTURE_START_NS - 7000,
-					   &part, &is_whole),
+					   false, &part, &is_whole),
 			 0);
 	assert_false(is_whole);
 	assert_int_equal(part->tick_count, 10);
@@ -367,7 +410,8 @@ static void a_move_ends_what_went_on(void **state)
 	fixture_run(slice, thread, 8, 2, stack, FIXTURE_FUTEX);
 	fixture_wait(slice, FGT_WAIT_MUTEX, 4243, "");
 	slice->threads[thread].moved_ns = tick_ns(8);
-	assert_int_equal(fgt_moment_narrow(slice, 0, &part, &is_whole), 0);
+	assert_int_equal(fgt_moment_narrow(slice, 0, false, &part, &is_whole),
+			 0);
 	fgt_ring_slice_free(slice);
 	assert_int_equal(part->run_count, 1);
 	fgt_ring_slice_free(part);
@@ -383,6 +427,7 @@ int main(void)
 		cmocka_unit_test(
 			last_tick_needs_no_more_than_what_goes_on_at_it),
 		cmocka_unit_test(end_is_the_last_tick_with_threads),
+		cmocka_unit_test(killed_process_still_has_its_threads),
 		cmocka_unit_test(time_without_threads_is_no_data),
 		cmocka_unit_test(a_thread_that_ran_between_ticks_began_later),
 		cmocka_unit_test(a_wait_is_no_longer_than_its_time),
