@@ -394,9 +394,10 @@ static void print_unknown(const struct printer *printer)
 	struct fgt_words words = { .len = 0 };
 
 	if (!of->has_wakes)
-		fgt_words_add(&words, "which thread woke which: no wake-up "
-				      "was recorded, for which the daemon "
-				      "needs BPF, as root");
+		fgt_words_add(&words,
+			      "which thread woke which: no wake-up was "
+			      "recorded (none is without BPF, which needs "
+			      "root)");
 	if (of->slice->lost_wakes)
 		fgt_words_add(&words,
 			      "%swhich thread ended some waits: %" PRIu64
