@@ -116,13 +116,59 @@ static bool is_among(const uint32_t *runs, uint32_t count, uint32_t run)
 	return false;
 }
 
-/* Each waits for a lock that the next one holds; or threads wake each other in
- * turn, of which none is to blame. */
-static bool is_deadlock(const struct fgt_ring_slice *slice, uint32_t last)
+uint32_t fgt_culprit_holder(const struct fgt_doings *doings,
+			    const struct fgt_ring_slice *slice, uint32_t run,
+			    uint32_t tick)
 {
-	uint32_t wait = slice->runs[last].wait;
+	uint32_t end = UINT32_MAX;
 
-	return wait && slice->waits[wait - 1].owner_tid;
+	return find_next_run(
+		doings, slice,
+		next_of(doings, slice, &slice->runs[run], tick, NULL), tick,
+		&end);
+}
+
+struct fgt_lock_cycle fgt_culprit_cycle(const struct fgt_doings *doings,
+					const struct fgt_ring_slice *slice,
+					uint32_t run, uint32_t tick)
+{
+	struct fgt_lock_cycle cycle = { .run = run, .tick = tick };
+	uint32_t at = run, kept = run, count = 0;
+
+	/* A cycle is met again by the time that twice as many were followed
+	 * from the one that is kept. */
+	for (uint32_t i = 1; i <= FGT_CULPRIT_CYCLE_MAX; i++) {
+		at = fgt_culprit_holder(doings, slice, at, tick);
+		if (at == FGT_ID_NONE)
+			return cycle;
+		count++;
+		if (at == kept) {
+			cycle.run = kept;
+			cycle.count = count;
+			return cycle;
+		}
+		if ((i & (i - 1)) == 0) {
+			kept = at;
+			count = 0;
+		}
+	}
+	return cycle;
+}
+
+/* The run that a culprit's run waits for. */
+static uint32_t step(const struct fgt_doings *doings,
+		     const struct fgt_ring_slice *slice,
+		     struct fgt_culprit *culprit, bool with_wakers)
+{
+	const struct fgt_run *at = &slice->runs[culprit->run];
+	uint32_t tick = culprit->cycle.tick;
+
+	if (culprit->end > at->first_tick + at->tick_count)
+		culprit->end = at->first_tick + at->tick_count;
+	return find_next_run(doings, slice,
+			     next_of(doings, slice, at, tick,
+				     with_wakers ? &culprit->end : NULL),
+			     tick, &culprit->end);
 }
 
 struct fgt_culprit fgt_culprit_find(const struct fgt_doings *doings,
@@ -130,30 +176,34 @@ struct fgt_culprit fgt_culprit_find(const struct fgt_doings *doings,
 				    uint32_t run, uint32_t tick,
 				    bool with_wakers)
 {
-	uint32_t seen[FGT_CULPRIT_DEPTH_MAX];
-	struct fgt_culprit culprit = { .run = run, .end = UINT32_MAX };
+	uint32_t seen[FGT_CULPRIT_DEPTH_MAX + 1];
+	struct fgt_culprit culprit = {
+		.run = run,
+		.end = UINT32_MAX,
+		.cycle = { .run = run, .tick = tick },
+	};
+	uint32_t next;
+	bool is_cycle;
 
-	while (culprit.depth < FGT_CULPRIT_DEPTH_MAX) {
-		const struct fgt_run *at = &slice->runs[culprit.run];
-		uint32_t next;
-
-		if (culprit.end > at->first_tick + at->tick_count)
-			culprit.end = at->first_tick + at->tick_count;
+	for (;;) {
 		seen[culprit.depth] = culprit.run;
-		next = find_next_run(doings, slice,
-				     next_of(doings, slice, at, tick,
-					     with_wakers ? &culprit.end : NULL),
-				     tick, &culprit.end);
-		if (next == FGT_ID_NONE)
+		next = step(doings, slice, &culprit, with_wakers);
+		is_cycle = is_among(seen, culprit.depth + 1, next);
+		if (next == FGT_ID_NONE || is_cycle ||
+		    culprit.depth == FGT_CULPRIT_DEPTH_MAX)
 			break;
-		if (is_among(seen, culprit.depth + 1, next))
-			return (struct fgt_culprit){
-				.run = run,
-				.end = culprit.end,
-				.is_cycle = is_deadlock(slice, culprit.run),
-			};
 		culprit.run = next;
 		culprit.depth++;
+	}
+	if (next == FGT_ID_NONE)
+		return culprit;
+	culprit.is_cut = !is_cycle;
+	/* Or threads wake each other in turn, of which none is to blame. */
+	culprit.cycle = fgt_culprit_cycle(doings, slice, next, tick);
+	if (is_cycle || culprit.cycle.count) {
+		culprit.run = run;
+		culprit.depth = 0;
+		culprit.is_cut = false;
 	}
 	return culprit;
 }

@@ -64,7 +64,7 @@ struct fgt_explained_cause {
 	double waited_ms; /* time for which other threads waited for them */
 	uint32_t waiters; /* other threads */
 	uint32_t waiter_run; /* one of their runs, FGT_ID_NONE: none */
-	bool is_cycle; /* a deadlock */
+	struct fgt_lock_cycle cycle; /* a deadlock, if it has threads */
 	struct fgt_rank rank; /* of both times together */
 	double excess_ms; /* over what is usual */
 };

@@ -17,7 +17,7 @@ struct cause {
 	uint32_t threads, waiters; /* in the range */
 	uint32_t last_thread, last_waiter; /* counted last, + 1 */
 	double own_ms, waited_ms; /* in the range */
-	bool is_cycle;
+	struct fgt_lock_cycle cycle;
 };
 
 struct cause_tally {
@@ -100,7 +100,8 @@ static void count_in_range(struct cause_tally *tally, uint32_t at, uint32_t run,
 	struct cause *cause = &tally->causes[at];
 	uint32_t thread = tally->of->slice->runs[run].thread + 1;
 
-	cause->is_cycle |= culprit->is_cycle;
+	if (culprit->cycle.count)
+		cause->cycle = culprit->cycle;
 	cause->run = culprit->run;
 	if (culprit->depth == 0) {
 		cause->threads += cause->last_thread != thread;
@@ -114,16 +115,22 @@ static void count_in_range(struct cause_tally *tally, uint32_t at, uint32_t run,
 	cause->waiter_run = run;
 }
 
-/* Holders are followed so often; after that each thread is its own cause. */
+/* Holders are followed so often; after that each thread is its own cause. Many
+ * steps count for more. */
 static struct fgt_culprit find_culprit(struct cause_tally *tally, uint32_t run,
 				       uint32_t tick)
 {
-	if (tally->looks < FGT_EXPLAIN_LOOKS_MAX) {
-		tally->looks++;
-		return fgt_culprit_find(tally->of->doings, tally->of->slice,
-					run, tick, false);
-	}
-	return (struct fgt_culprit){ .run = run, .end = UINT32_MAX };
+	struct fgt_culprit culprit = { .run = run, .end = UINT32_MAX };
+
+	if (tally->looks >= FGT_EXPLAIN_LOOKS_MAX)
+		return culprit;
+	culprit = fgt_culprit_find(tally->of->doings, tally->of->slice, run,
+				   tick, false);
+	tally->looks += culprit.is_cut || culprit.cycle.count >
+						  FGT_CULPRIT_DEPTH_MAX
+				? FGT_CULPRIT_CYCLE_MAX / FGT_CULPRIT_DEPTH_MAX
+				: 1;
+	return culprit;
 }
 
 /* Ticks of a run from the given one on that have one culprit, and are of one
@@ -184,7 +191,7 @@ static struct fgt_explained_cause judge(struct cause_tally *tally, uint32_t at,
 		.waited_ms = cause->waited_ms,
 		.waiters = cause->waiters,
 		.waiter_run = cause->waiter_run,
-		.is_cycle = cause->is_cycle,
+		.cycle = cause->cycle,
 	};
 
 	values[count++] = ms[0];

@@ -178,7 +178,8 @@ static void put_steps(const struct explained_json *answer)
 		put_thread(answer, "thread", step->culprit.run);
 		fgt_json_put_uint(answer->json, "depth", step->culprit.depth);
 		fgt_json_put_bool(answer->json, "deadlock",
-				  step->culprit.is_cycle);
+				  step->culprit.cycle.count > 0);
+		fgt_json_put_bool(answer->json, "cut", step->culprit.is_cut);
 		put_doing(answer, step->parts[0].run);
 		put_parts(answer, step);
 		fgt_json_end_object(answer->json);
@@ -198,7 +199,7 @@ static void put_cause(const struct explained_json *answer, const char *key,
 	put_ms(answer, "excess_ms", cause->excess_ms);
 	if (cause != &answer->of->fresh)
 		put_rank(answer, &cause->rank);
-	fgt_json_put_bool(answer->json, "deadlock", cause->is_cycle);
+	fgt_json_put_bool(answer->json, "deadlock", cause->cycle.count > 0);
 	put_doing(answer, cause->run);
 	if (cause->waiter_run != FGT_ID_NONE) {
 		fgt_json_begin_object(answer->json, "waiter");

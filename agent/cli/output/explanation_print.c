@@ -16,6 +16,7 @@
 
 #define LINE_COLUMNS   400
 #define CAUSES_SHOWN   5u
+#define CYCLE_SHOWN    6u
 #define MISSED_PERCENT 5
 
 struct printer {
@@ -211,6 +212,29 @@ static void add_parts(struct fgt_words *words, const struct fgt_explanation *of,
 	}
 }
 
+static void add_cycle(struct fgt_words *words, const struct fgt_explanation *of,
+		      const struct fgt_lock_cycle *cycle)
+{
+	const struct fgt_ring_slice *slice = of->slice;
+	uint32_t run = cycle->run, shown = cycle->count;
+
+	if (!cycle->count)
+		return;
+	if (shown > CYCLE_SHOWN)
+		shown = CYCLE_SHOWN - 1;
+	fgt_words_add(words, " (deadlock: ");
+	for (uint32_t i = 0; i < shown; i++) {
+		fgt_words_add(words, i ? ", " : "");
+		fgt_words_add_thread(
+			words, slice,
+			slice->threads[slice->runs[run].thread].tid);
+		run = fgt_culprit_holder(of->doings, slice, run, cycle->tick);
+	}
+	if (shown < cycle->count)
+		fgt_words_add(words, " and %u more", cycle->count - shown);
+	fgt_words_add(words, " wait for each other)");
+}
+
 static void print_step(const struct printer *printer,
 		       const struct fgt_explained_step *step)
 {
@@ -230,9 +254,9 @@ static void print_step(const struct printer *printer,
 		fgt_words_add(&words, ", which was ");
 	}
 	add_parts(&words, of, step);
-	if (step->culprit.is_cycle)
-		fgt_words_add(&words, " (deadlock: holders wait for each "
-				      "other)");
+	add_cycle(&words, of, &step->culprit.cycle);
+	if (step->culprit.is_cut)
+		fgt_words_add(&words, " (not followed further)");
 	print_line(printer, &words);
 }
 
@@ -243,7 +267,8 @@ static void print_steps(const struct printer *printer)
 	bool has_other = false;
 
 	for (uint32_t i = 0; i < of->step_count; i++)
-		has_other |= of->steps[i].culprit.depth > 0;
+		has_other |= of->steps[i].culprit.depth > 0 ||
+			     of->steps[i].culprit.cycle.count > 0;
 	/* Without another thread behind it the table shows all. */
 	if (!has_other)
 		return;
@@ -314,9 +339,7 @@ static void print_cause(const struct printer *printer, uint32_t number,
 	if (!of->doings->doings[cause->doing].shows_callers)
 		fgt_words_add_callers(&words, of->slice, &place,
 				      FGT_WORDS_CALLED_BY);
-	if (cause->is_cycle)
-		fgt_words_add(&words, " (deadlock: holders wait for each "
-				      "other)");
+	add_cycle(&words, of, &cause->cycle);
 	print_line(printer, &words);
 	words.len = 0;
 	fgt_words_add(&words, "     ");

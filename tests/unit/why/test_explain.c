@@ -226,9 +226,9 @@ static void deadlock_is_seen(void **state)
 	}
 	explanation = explain(slice, 0);
 	assert_int_equal(explanation->cause_count, 2);
-	assert_true(explanation->causes[0].is_cycle);
-	assert_true(explanation->causes[1].is_cycle);
-	assert_true(explanation->steps[0].culprit.is_cycle);
+	assert_int_equal(explanation->causes[0].cycle.count, 2);
+	assert_int_equal(explanation->causes[1].cycle.count, 2);
+	assert_int_equal(explanation->steps[0].culprit.cycle.count, 2);
 	fgt_explanation_free(explanation);
 	fgt_ring_slice_free(slice);
 }

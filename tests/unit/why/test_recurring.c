@@ -213,6 +213,63 @@ static void each_wait_of_a_run_leads_to_its_waker(void **state)
 	fgt_ring_slice_free(slice);
 }
 
+/* Each waits for a lock of the next one; the last for one of that thread,
+ * 0: for none, after which nothing is waited for. */
+static struct fgt_explanation *explain_chain(struct fgt_ring_slice *slice,
+					     int32_t count, int32_t last)
+{
+	uint32_t stack =
+		fixture_stack(slice, "main;libc.so.6!pthread_mutex_lock");
+
+	for (int32_t i = 0; i < count; i++) {
+		int32_t owner = i < count - 1 ? 4242 + i + 1 : last;
+
+		uint32_t thread = fixture_thread(slice, 4242 + i, "t");
+
+		idle(slice, thread, 0, FIRST);
+		fixture_run(slice, thread, FIRST, COUNT, stack, FIXTURE_FUTEX);
+		if (owner)
+			fixture_wait(slice, FGT_WAIT_MUTEX, owner, "")
+				->address = 0x1000 + (uint64_t)i;
+		idle(slice, thread, FIRST + COUNT, TICKS - FIRST - COUNT);
+	}
+	return explain(slice, 4242);
+}
+
+static void long_walks_find_the_deadlock_or_are_cut(void **state)
+{
+	static const struct {
+		int32_t count, last;
+		uint32_t cycle, depth;
+		bool is_cut;
+	} cases[] = {
+		{ 24, 4242, 24, 0, false },   { 24, 4262, 4, 0, false },
+		{ 200, 4242, 200, 0, false }, { 24, 0, 0, 16, true },
+		{ 17, 0, 0, 16, false },      { 16, 0, 0, 15, false },
+		{ 3, 4242, 3, 0, false },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct fgt_ring_slice *slice = fixture_new(TICKS);
+		struct fgt_explanation *explanation =
+			explain_chain(slice, cases[i].count, cases[i].last);
+		const struct fgt_culprit *culprit =
+			&explanation->steps[0].culprit;
+
+		assert_int_equal(explanation->step_count, 1);
+		assert_int_equal(culprit->cycle.count, cases[i].cycle);
+		assert_int_equal(culprit->depth, cases[i].depth);
+		assert_int_equal(culprit->is_cut, cases[i].is_cut);
+		assert_true(explanation->cause_count > 0);
+		for (uint32_t j = 0; j < explanation->cause_count; j++)
+			assert_int_equal(explanation->causes[j].cycle.count,
+					 cases[i].cycle);
+		fgt_explanation_free(explanation);
+		fgt_ring_slice_free(slice);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -220,6 +277,7 @@ int main(void)
 		cmocka_unit_test(thread_that_has_ended_is_not_chosen),
 		cmocka_unit_test(cause_is_compared_with_times_of_its_life),
 		cmocka_unit_test(each_wait_of_a_run_leads_to_its_waker),
+		cmocka_unit_test(long_walks_find_the_deadlock_or_are_cut),
 		cmocka_unit_test(new_thread_has_no_baseline),
 		cmocka_unit_test(path_has_the_parts_of_what_was_waited_for),
 	};
