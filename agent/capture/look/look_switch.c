@@ -143,9 +143,12 @@ static void take_edges(struct fgt_look *look, const struct fgt_tick *tick,
 		       struct fgt_thread *thread,
 		       const struct fgt_switch_slot *slot)
 {
-	struct fgt_switch_seen *seen = &switches_of(look, thread)->seen;
+	struct fgt_thread_switches *switches = switches_of(look, thread);
+	struct fgt_switch_seen *seen = &switches->seen;
 
-	fgt_switch_seen_take_wakes(seen, slot, tick->instant_ns, &look->wakes);
+	fgt_switch_seen_take_wakes(seen,
+				   &look->switches->slots[switches->index],
+				   tick->instant_ns, &look->wakes);
 	fgt_switch_seen_take(seen, slot, tick->instant_ns, &look->edges);
 }
 

@@ -5,31 +5,40 @@
  */
 #include "agent/capture/look/look_parts.h"
 
-/* One of the slot's may be changing. */
+#include <stdatomic.h>
+
+/*
+ * The slot may be the shared one: only what is new is read. Meanwhile one of its
+ * wake-ups may be changing, and more may come in the place of the oldest.
+ */
 void fgt_switch_seen_take_wakes(struct fgt_switch_seen *seen,
 				const struct fgt_switch_slot *slot,
 				uint64_t instant_ns,
 				struct fgt_wake_list *ret_wakes)
 {
-	uint64_t kept = FGT_SWITCH_WAKES - 1, next = seen->wakes;
+	/* Acquire: those before are whole. */
+	uint64_t count = __atomic_load_n(&slot->wakes, __ATOMIC_ACQUIRE);
+	uint64_t next = seen->wakes;
 
 	ret_wakes->count = ret_wakes->lost = 0;
-	if (!seen->has_wakes || next > slot->wakes) {
+	if (!seen->has_wakes || next > count) {
 		seen->has_wakes = true;
-		seen->wakes = slot->wakes;
+		seen->wakes = count;
 		return;
 	}
-	if (slot->wakes - next > kept) {
-		ret_wakes->lost = (uint32_t)(slot->wakes - next - kept);
-		next = slot->wakes - kept;
-	}
-	for (; next != slot->wakes; next++) {
-		const struct fgt_switch_wake *wake =
-			&slot->wake[next % FGT_SWITCH_WAKES];
+	for (; next != count; next++) {
+		struct fgt_switch_wake wake =
+			slot->wake[next % FGT_SWITCH_WAKES];
 
-		if (wake->ns > instant_ns)
+		/* Acquire: the copy is taken before the number is read. */
+		atomic_thread_fence(memory_order_acquire);
+		if (__atomic_load_n(&slot->wakes, __ATOMIC_RELAXED) - next >=
+		    FGT_SWITCH_WAKES)
+			ret_wakes->lost++;
+		else if (wake.ns > instant_ns)
 			break;
-		ret_wakes->wakes[ret_wakes->count++] = *wake;
+		else
+			ret_wakes->wakes[ret_wakes->count++] = wake;
 	}
 	seen->wakes = next;
 }

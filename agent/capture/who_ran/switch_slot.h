@@ -15,8 +15,9 @@
 
 /* Number of a thread's last blocks that its slot keeps; a power of 2. */
 #define FGT_SWITCH_BLOCKS 8u
-/* Its last wake-ups that its slot keeps, one of which may be changing. */
-#define FGT_SWITCH_WAKES    4u
+/* Its last wake-ups that its slot keeps, one of which may be changing: all that
+ * fit between two ticks of 101 Hz, and a late one. A power of 2. */
+#define FGT_SWITCH_WAKES    16u
 #define FGT_SWITCH_WAKE_MIN 1000000ull /* ns; shorter waits have none */
 /* Stacks of wakers that are kept at a time, a power of 2: those of two ticks,
  * FGT_SWITCH_STACKS_A_TICK at most of each. */
@@ -71,7 +72,8 @@ struct fgt_switch_stack {
 /*
  * Written by the CPU that switches the thread, which is one at a time; fields
  * that name the thread by the sampler, before the slot can be found by tid.
- * Seven cache lines; the last three change where it waited for long only.
+ * Sixteen cache lines; the last twelve change where it waited for long only, and
+ * are read only then.
  */
 struct fgt_switch_slot {
 	/* Grows by 2 at each switch; odd while the slot is being written. */

@@ -125,8 +125,8 @@ void fgt_switches_take(struct fgt_switches *switches,
 		       void (*changed)(void *home, void *owner));
 
 /*
- * A copy that is consistent; false if the thread was being switched, and then
- * ret_slot makes no sense. Its version is 0 as long as the thread was not seen
+ * A copy that is consistent, without wake-ups; false if the thread was being
+ * switched, and then ret_slot makes no sense. Its version is 0 as long as the thread was not seen
  * to switch.
  */
 bool fgt_switches_read(const struct fgt_switches *switches, uint32_t index,

@@ -17,15 +17,18 @@
 #include <unistd.h>
 
 #include "ringbuf/base/clock.h"
+#include "ringbuf/base/memory_limit.h"
 #include "ringbuf/base/owner.h"
 #include "switches.skel.h"
 
 #define INIT_PID_NAMESPACE 0xEFFFFFFCu /* include/linux/proc_ns.h */
 #define CHECK_TRIES	   20
 #define TGID_BITS	   64
-#define WINDOW_SLOTS	   1024u /* mapped at a time: 448 KiB */
+#define WINDOW_SLOTS	   512u /* mapped at a time: 512 KiB */
 #define FREE_MIN	   256u /* fewer: another window */
-#define STACKS_BYTES	   (FGT_SWITCH_STACKS * sizeof(struct fgt_switch_stack))
+/* Of the memory that this process may use, for all slots: the kernel's. */
+#define SLOTS_PART   8u
+#define STACKS_BYTES (FGT_SWITCH_STACKS * sizeof(struct fgt_switch_stack))
 
 _Static_assert(FGT_SWITCH_SLOTS_MAX % WINDOW_SLOTS == 0, "whole windows");
 _Static_assert(FGT_SWITCH_SLOTS_MAX <= 65536, "an index fits a guess");
@@ -36,11 +39,12 @@ struct bpf_switches {
 	struct bpf_link *link; /* NULL: not started */
 	struct bpf_link *wakeup_link, *waking_link;
 	/*
-	 * Shared with the kernel; room for all, of which the first mapped_count
-	 * are there: each page counts as used from the moment it is mapped.
+	 * Shared with the kernel; room for slot_count, of which the first
+	 * mapped_count are there: each page counts as used from the moment it
+	 * is mapped.
 	 */
 	struct fgt_switch_slot *slots;
-	uint32_t mapped_count;
+	uint32_t mapped_count, slot_count;
 	struct fgt_switch_owner *owners; /* [FGT_SWITCH_SLOTS_MAX] */
 	/*
 	 * Free slots, first in first out: a switch that is being written down
@@ -77,7 +81,7 @@ static int grow(struct bpf_switches *switches)
 	size_t offset = switches->mapped_count * sizeof(struct fgt_switch_slot);
 	void *place = (char *)switches->slots + offset;
 
-	if (switches->mapped_count == FGT_SWITCH_SLOTS_MAX)
+	if (switches->mapped_count == switches->slot_count)
 		return -ENOSPC;
 	if (mmap(place, window_bytes, PROT_READ | PROT_WRITE,
 		 MAP_SHARED | MAP_FIXED,
@@ -313,6 +317,17 @@ static void map_stacks(struct bpf_switches *switches)
 	common->stack_limit = &switches->program->bss->stack_limit;
 }
 
+/* A small memory group has room for fewer threads. */
+static uint32_t choose_slot_count(void)
+{
+	uint64_t bytes = WINDOW_SLOTS * sizeof(struct fgt_switch_slot);
+	uint64_t windows = fgt_memory_limit() / SLOTS_PART / bytes;
+
+	if (windows > FGT_SWITCH_SLOTS_MAX / WINDOW_SLOTS)
+		return FGT_SWITCH_SLOTS_MAX;
+	return windows ? (uint32_t)windows * WINDOW_SLOTS : WINDOW_SLOTS;
+}
+
 static int load_program(struct bpf_switches *switches, bool has_wakes)
 {
 	int rc;
@@ -323,7 +338,11 @@ static int load_program(struct bpf_switches *switches, bool has_wakes)
 	if (!has_wakes)
 		bpf_program__set_autoload(switches->program->progs.on_waking,
 					  false);
-	rc = fgt_switches_bpf__load(switches->program);
+	switches->slot_count = choose_slot_count();
+	rc = bpf_map__set_max_entries(switches->program->maps.slots,
+				      switches->slot_count);
+	if (rc == 0)
+		rc = fgt_switches_bpf__load(switches->program);
 	if (rc < 0)
 		fgt_switches_bpf__destroy(FGT_TAKE(switches->program));
 	return rc;

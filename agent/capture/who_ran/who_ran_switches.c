@@ -27,14 +27,11 @@ bool fgt_switches_read(const struct fgt_switches *switches, uint32_t index,
 		       struct fgt_switch_slot *ret_slot)
 {
 	const struct fgt_switch_slot *slot = &switches->slots[index];
-	uint64_t before, wakes;
+	uint64_t before;
 
 	for (int i = 0; i < READ_TRIES; i++) {
 		before = fgt_switches_version(switches, index);
-		/* Acquire: those before are whole; one that comes meanwhile
-		 * takes the place of the oldest. Not under the version. */
-		wakes = __atomic_load_n(&slot->wakes, __ATOMIC_ACQUIRE);
-		memcpy(ret_slot, slot, sizeof(*ret_slot));
+		memcpy(ret_slot, slot, offsetof(struct fgt_switch_slot, wakes));
 		/* Acquire: the copy is taken before the version is read again;
 		 * pairs with advance() in the kernel's half. */
 		atomic_thread_fence(memory_order_acquire);
@@ -43,7 +40,6 @@ bool fgt_switches_read(const struct fgt_switches *switches, uint32_t index,
 					      __ATOMIC_RELAXED))
 			continue;
 		ret_slot->version = before;
-		ret_slot->wakes = wakes;
 		return true;
 	}
 	return false;

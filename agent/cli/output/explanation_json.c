@@ -301,6 +301,7 @@ int fgt_explanation_print_json(const struct fgt_explanation *explanation,
 	put_pressures(&answer);
 	fgt_json_begin_object(&json, "known");
 	fgt_json_put_bool(&json, "wakes", explanation->has_wakes);
+	fgt_json_put_uint(&json, "lost_wakes", explanation->slice->lost_wakes);
 	if (explanation->outside_pid)
 		fgt_json_put_int(&json, "outside_pid",
 				 explanation->outside_pid);

@@ -92,6 +92,11 @@ void fgt_summary_print_line(const struct fgt_ring_slice *slice,
 	fgt_brief_text(slice->brief_threads, slice->brief_cpu_ns, brief);
 	if (brief[0])
 		fprintf(file, "%s\n", brief);
+	if (slice->lost_wakes)
+		fprintf(file,
+			"%" PRIu64 " wake-up%s found no room: who woke the "
+			"thread then is not known\n",
+			slice->lost_wakes, slice->lost_wakes == 1 ? "" : "s");
 	print_denied(summary, file);
 	fgt_nameless_print(&summary->nameless, summary->samples, file);
 	if (fgt_percent(summary->running, summary->samples) < QUIET_PERCENT)
@@ -303,6 +308,7 @@ static void put_slice(const struct fgt_ring_slice *slice,
 	fgt_json_put_uint(json, "missed_ticks", slice->missed_ticks);
 	fgt_json_put_uint(json, "evicted_ticks", slice->evicted_ticks);
 	fgt_json_put_uint(json, "lapped_ticks", slice->lapped_ticks);
+	fgt_json_put_uint(json, "lost_wakes", slice->lost_wakes);
 	fgt_json_put_uint(json, "brief_threads", slice->brief_threads);
 	fgt_json_put_uint(json, "brief_cpu_ns", slice->brief_cpu_ns);
 	fgt_json_put_uint(json, "samples", summary->samples);

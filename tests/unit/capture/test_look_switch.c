@@ -461,8 +461,11 @@ static void each_wake_up_is_taken_once(void **state)
 	fgt_switch_seen_take_wakes(&seen, &slot, 200, &list);
 	assert_int_equal(list.count, 1);
 	assert_int_equal(list.wakes[0].ns, 150);
-	slot.wakes = 12;
+	slot.wakes = 6 + 9; /* waits of 1 ms between two ticks of 101 Hz */
 	fgt_switch_seen_take_wakes(&seen, &slot, 300, &list);
+	assert_int_equal(list.count - list.lost, 9);
+	slot.wakes += FGT_SWITCH_WAKES + 2;
+	fgt_switch_seen_take_wakes(&seen, &slot, 350, &list);
 	assert_int_equal(list.count, FGT_SWITCH_WAKES - 1);
 	assert_int_equal(list.lost, 3);
 	fgt_switch_seen_take_wakes(&seen, &slot, 400, &list);

@@ -275,6 +275,41 @@ static void few_windows_are_no_baseline(void **state)
 	}
 }
 
+/* By the summary, and by why in each form. */
+static void lost_wakes_are_counted_in_a_line(void **state)
+{
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *slice = fixture_new(100);
+	FGT_AUTO(fgt_summary_free) struct fgt_summary *summary = NULL;
+	const struct fgt_summary_fate fate = { .path = "x" };
+	FILE *file = tmpfile();
+	char text[4096] = "", *why;
+
+	(void)state;
+	fixture_run(slice, fixture_thread(slice, 1, "t"), 0, 100,
+		    fixture_stack(slice, "main;f"), FGT_STATE_RUNNING);
+	slice->lost_wakes = 31;
+	assert_int_equal(fgt_summary_new(slice, &summary), 0);
+	fgt_summary_print_line(slice, summary, file);
+	assert_int_equal(fgt_summary_print_json(slice, summary, 1, &fate, file),
+			 0);
+	rewind(file);
+	assert_true(fread(text, 1, sizeof(text) - 1, file) > 0);
+	fclose(file);
+	assert_non_null(strstr(text, "\n31 wake-ups found no room: "));
+	assert_non_null(strstr(text, "\"lost_wakes\":31,"));
+	why = explain(slice, 40, 59, FGT_FORM_TEXT);
+	assert_non_null(strstr(why, "; who woke a thread 31 times"));
+	free(why);
+	why = explain(slice, 40, 59, FGT_FORM_JSON);
+	assert_non_null(strstr(why, "\"lost_wakes\":31,"));
+	free(why);
+	slice->lost_wakes = 0;
+	why = explain(slice, 40, 59, FGT_FORM_TEXT);
+	assert_null(strstr(why, "who woke a thread"));
+	free(why);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -284,6 +319,7 @@ int main(void)
 		cmocka_unit_test(processes_are_distinguished),
 		cmocka_unit_test(ticks_of_a_lowered_rate_are_not_missed),
 		cmocka_unit_test(few_windows_are_no_baseline),
+		cmocka_unit_test(lost_wakes_are_counted_in_a_line),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
