@@ -15,6 +15,7 @@
 
 #define LINE_COLUMNS 400
 #define NAMES_SHOWN  8u /* of the other threads of a group */
+#define WAITS_SHOWN  4u /* of those, if each has its own */
 
 static void print_line(FILE *file, const struct fgt_words *words)
 {
@@ -36,16 +37,11 @@ static double since_ms(const struct fgt_moment *moment,
 	       1e6;
 }
 
-/* "running", "runnable", or the call and the reason of the wait. */
-static void add_state(struct fgt_words *words,
-		      const struct fgt_ring_slice *slice,
-		      const struct fgt_moment_group *group)
+static void add_reason(struct fgt_words *words,
+		       const struct fgt_ring_slice *slice,
+		       const struct fgt_run *run)
 {
-	const struct fgt_run *run = &slice->runs[group->run];
-
-	fgt_words_add(words, "%s", fgt_slice_state_name(slice, run->state));
-	/* That of the first one is not that of all. */
-	if (!run->wait || !group->is_same_wait)
+	if (!run->wait)
 		return;
 	fgt_words_add(words, ": ");
 	fgt_words_add_wait(words, slice, run->wait, run->state);
@@ -69,20 +65,23 @@ static void print_others(const struct fgt_moment *moment,
 			 const struct fgt_moment_group *group, FILE *file)
 {
 	const struct fgt_ring_slice *slice = moment->slice;
+	uint32_t shown = group->is_same_wait ? NAMES_SHOWN : WAITS_SHOWN;
 	struct fgt_words words = { .len = 0 };
 
 	if (group->count == 1)
 		return;
 	fgt_words_add(&words, "  × %u, also ", group->count);
-	for (uint32_t i = 1; i < group->count && i <= NAMES_SHOWN; i++) {
+	for (uint32_t i = 1; i < group->count && i <= shown; i++) {
+		uint32_t thread = moment->threads[group->first + i];
+
 		fgt_words_add(&words, i > 1 ? ", " : "");
-		fgt_words_add_thread(
-			&words, slice,
-			slice->threads[moment->threads[group->first + i]].tid);
+		fgt_words_add_thread(&words, slice, slice->threads[thread].tid);
+		if (!group->is_same_wait)
+			add_reason(&words, slice,
+				   &slice->runs[moment->runs[thread]]);
 	}
-	if (group->count > NAMES_SHOWN + 1)
-		fgt_words_add(&words, " and %u more",
-			      group->count - NAMES_SHOWN - 1);
+	if (group->count > shown + 1)
+		fgt_words_add(&words, " and %u more", group->count - shown - 1);
 	print_line(file, &words);
 }
 
@@ -118,8 +117,8 @@ static void print_group(const struct fgt_moment *moment,
 	struct fgt_words words = { .len = 0 };
 
 	fgt_words_add_thread(&words, slice, thread_of(moment, group->run)->tid);
-	fgt_words_add(&words, " ");
-	add_state(&words, slice, group);
+	fgt_words_add(&words, " %s", fgt_slice_state_name(slice, run->state));
+	add_reason(&words, slice, run);
 	add_since(&words, moment, group);
 	fputc('\n', file);
 	print_line(file, &words);
@@ -247,6 +246,9 @@ static void put_group(struct fgt_json *json, const struct fgt_moment *moment,
 				 fgt_slice_process(slice, thread->process).pid);
 		fgt_json_put_string(json, "name",
 				    fgt_slice_string(slice, thread->name));
+		if (!group->is_same_wait)
+			put_reason(json, moment,
+				   &slice->runs[moment->runs[number]]);
 		fgt_json_end_object(json);
 	}
 	fgt_json_end_array(json);
@@ -254,7 +256,8 @@ static void put_group(struct fgt_json *json, const struct fgt_moment *moment,
 			    fgt_slice_state_name(slice, run->state));
 	fgt_json_put_uint(json, "since_ms", (uint64_t)since_ms(moment, group));
 	fgt_json_put_bool(json, "since_is_known", group->is_begin_known);
-	put_reason(json, moment, run);
+	if (group->is_same_wait)
+		put_reason(json, moment, run);
 	put_stack(json, slice, run->stack);
 	fgt_json_end_object(json);
 }
