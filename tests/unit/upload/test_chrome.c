@@ -344,6 +344,38 @@ static void main_thread_sorts_first(void **state)
 	fgt_ring_slice_free(slice);
 }
 
+static void assert_second_block(uint32_t kind, const char *expected)
+{
+	struct fgt_ring_slice *slice = fixture_new(2);
+
+	fixture_main(slice, 2, "nap", FIXTURE_FUTEX);
+	fixture_wait(slice, kind, 4242, "/a");
+	fixture_edge(slice, 0, 1, 9000, 8000);
+	fixture_edge(slice, 0, 1, 5000, 4960);
+	assert_events(slice, FGT_STATE_FRAMES_LEAF, expected);
+}
+
+/* It got the lock, and waits for something else; of the same descriptor it may
+ * be another wait, which was not asked. The next tick's has its own reason. */
+static void block_that_no_tick_found_has_no_reason(void **state)
+{
+	(void)state;
+	assert_second_block(
+		FGT_WAIT_MUTEX,
+		"B nap 0.000|B futex ← main 0.000|E futex ← main 1.000|"
+		"B [not sampled: last known stack] 1.000|B running 1.000|"
+		"E running 2.000|B blocked 2.000|E blocked 5.000|"
+		"E [not sampled: last known stack] 5.000|"
+		"B futex ← main 5.040|E futex ← main 20.000|E nap 20.000");
+	assert_second_block(
+		FGT_WAIT_DESCRIPTOR,
+		"B nap 0.000|B futex /a 0.000|E futex /a 1.000|"
+		"B [not sampled: last known stack] 1.000|B running 1.000|"
+		"E running 2.000|E [not sampled: last known stack] 2.000|"
+		"B futex 2.000|E futex 5.000|"
+		"B futex /a 5.040|E futex /a 20.000|E nap 20.000");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -369,6 +401,7 @@ int main(void)
 			deep_stacks_lose_their_middle_and_have_a_marker),
 		cmocka_unit_test(metadata_names_process_threads_and_rate),
 		cmocka_unit_test(main_thread_sorts_first),
+		cmocka_unit_test(block_that_no_tick_found_has_no_reason),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

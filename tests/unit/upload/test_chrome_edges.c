@@ -169,7 +169,7 @@ static void each_of_several_edges_is_drawn(void **state)
 		      "B running 14.000|E running 15.000|"
 		      "E [not sampled: last known stack] 15.000|E work 15.000|"
 		      "B nap 15.000|B [not sampled: last known stack] 15.000|"
-		      "B futex 15.000|E futex 19.000|"
+		      "B blocked 15.000|E blocked 19.000|"
 		      "E [not sampled: last known stack] 19.000|E nap 19.000|"
 		      "B work 19.000|B running 19.000|E running 30.000|"
 		      "E work 30.000");
@@ -224,10 +224,10 @@ static void a_wait_after_a_block_goes_on_from_midway(void **state)
 	fixture_edge(slice, 0, 2, 0, 2000);
 	assert_events(slice, FGT_STATE_FRAMES_ROOT,
 		      "B running 0.000|B work 0.000|E work 2.000|"
-		      "E running 2.000|B futex 2.000|B nap 2.000|"
+		      "E running 2.000|B blocked 2.000|B nap 2.000|"
 		      "B [not sampled: last known stack] 2.000|"
 		      "E [not sampled: last known stack] 6.000|E nap 6.000|"
-		      "E futex 6.000|B runnable 6.000|B nap 6.000|"
+		      "E blocked 6.000|B runnable 6.000|B nap 6.000|"
 		      "E nap 14.000|E runnable 14.000|B running 14.000|"
 		      "B work 14.000|B [not sampled: last known stack] 14.000|"
 		      "E [not sampled: last known stack] 18.000|"

@@ -6,6 +6,7 @@
 #include "upload/format/parts/drawing.h"
 
 #include "ringbuf/slice/edge.h"
+#include "upload/format/parts/reasons.h"
 #include "upload/format/parts/timeline.h"
 
 /* Seven of these between two ticks are 3 % of the time. */
@@ -22,6 +23,8 @@ struct drawn {
 	 * first one from the one that is written on; NULL: there is none. */
 	const struct fgt_run *seen[2], *coming[2];
 	const struct fgt_run *end; /* of the thread's runs */
+	/* A state, and what it is without its reason. */
+	uint32_t reasoned, base;
 	/* Drawn as running so far, less what the ticks amount to. */
 	int64_t ahead_ns;
 };
@@ -99,12 +102,40 @@ static bool is_same_shown(struct drawn *track, const struct fgt_run *a,
 	       fgt_levels_in_common(&levels[0], &levels[1]) == levels[0].count;
 }
 
+/* What ends when somebody else gives it up or ends: the thread has it now, and
+ * the next such wait is no continuation. */
+static bool is_over(const struct drawn *track, const struct fgt_run *run)
+{
+	switch (run->wait ? track->slice->waits[run->wait - 1].kind
+			  : (uint32_t)FGT_WAIT_UNKNOWN) {
+	case FGT_WAIT_MUTEX:
+	case FGT_WAIT_RWLOCK:
+	case FGT_WAIT_PI_LOCK:
+	case FGT_WAIT_JOIN:
+	case FGT_WAIT_CHILD:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static uint32_t without_reason(struct drawn *track, uint32_t state)
+{
+	if (state != track->reasoned) {
+		track->reasoned = state;
+		track->base = fgt_reasons_base(track->slice, state);
+	}
+	return track->base;
+}
+
 /*
  * With the stack that the thread was last seen with, or is seen with next, in
  * that state. There is no marker where both are the same, as there is none
  * between two ticks of one run: all samples around it show this stack, so the
  * time that is marked is that of the ticks. A thread that no tick found so has
- * the last stack that is known of it, marked: most frames stay.
+ * the last stack that is known of it, marked: most frames stay. A block is
+ * another one than those that the ticks found, so it has no reason, and if they
+ * differ no call.
  */
 static void show_unseen(struct drawn *track, bool is_on, uint64_t begin_ns,
 			uint64_t end_ns)
@@ -115,12 +146,14 @@ static void show_unseen(struct drawn *track, bool is_on, uint64_t begin_ns,
 	const struct fgt_run *blocked = track->seen[false];
 	struct fgt_shown shown = {
 		.stack = known ? known->stack : FGT_NODE_NONE,
-		.state = like	 ? like->state
-			 : is_on ? FGT_STATE_RUNNING
-				 : FGT_STATE_UNKNOWN,
-		.is_sampled = is_same_shown(track, seen, track->coming[is_on]),
+		.state = is_on ? FGT_STATE_RUNNING : FGT_STATE_UNKNOWN,
+		.is_sampled =
+			is_same_shown(track, seen, track->coming[is_on]) &&
+			!is_over(track, seen),
 	};
 
+	if (!is_on && shown.is_sampled)
+		shown.state = without_reason(track, seen->state);
 	if (is_on && blocked && !shown.is_sampled &&
 	    end_ns - begin_ns < BRIEF_NS) {
 		shown.is_brief = true;
@@ -371,7 +404,10 @@ static void put_threads(struct drawn *track)
 int fgt_draw(const struct fgt_ring_slice *slice,
 	     const struct fgt_drawing *drawing)
 {
-	struct drawn track = { .slice = slice, .drawing = drawing };
+	struct drawn track = { .slice = slice,
+			       .drawing = drawing,
+			       .reasoned = FGT_STATE_UNKNOWN,
+			       .base = FGT_STATE_UNKNOWN };
 	int r = 0;
 
 	for (int i = 0; i < 2 && !r; i++)

@@ -113,6 +113,8 @@ struct fgt_level fgt_level_of_state(const struct fgt_ring_slice *slice,
 	/* Where no tick found a thread running, the slice has no name. */
 	if (!is_sampled && !level.id && state == FGT_STATE_RUNNING)
 		level.kind = FGT_LEVEL_RAN;
+	if (!is_sampled && state == FGT_STATE_UNKNOWN)
+		level = (struct fgt_level){ FGT_LEVEL_BLOCKED, 0 };
 	return level;
 }
 
@@ -215,6 +217,8 @@ const char *fgt_level_name(const struct fgt_ring_slice *slice,
 		return *name ? name : "unknown";
 	case FGT_LEVEL_RAN:
 		return "running";
+	case FGT_LEVEL_BLOCKED:
+		return "blocked";
 	case FGT_LEVEL_NO_STACK:
 		return "[stack unknown]";
 	case FGT_LEVEL_GAP:

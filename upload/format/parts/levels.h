@@ -23,6 +23,7 @@ enum fgt_level_kind {
 	FGT_LEVEL_NO_STACK, /* unknown stack; id 0 */
 	FGT_LEVEL_GAP, /* no samples; id 0 */
 	FGT_LEVEL_RAN, /* running, known from context switches only; id 0 */
+	FGT_LEVEL_BLOCKED, /* likewise */
 };
 
 /* Two levels show the same thing when kind and id are equal. */
@@ -91,7 +92,8 @@ const char *fgt_level_thread_name(const struct fgt_ring_slice *slice,
 /* Whether its leaf is the marker of fgt_levels_expand_unsampled() already. */
 bool fgt_levels_are_marked(const struct fgt_ring_slice *slice, uint32_t stack);
 
-/* What shows a state; is_sampled: at a tick. */
+/* What shows a state; is_sampled: at a tick. Between ticks one that is unknown
+ * is that of a blocked thread. */
 struct fgt_level fgt_level_of_state(const struct fgt_ring_slice *slice,
 				    uint32_t state, bool is_sampled);
 

@@ -237,6 +237,27 @@ int fgt_reasons_apply(struct fgt_ring_slice *slice)
 	return error;
 }
 
+/* Of the names that it begins with the shortest: the others have reasons. */
+uint32_t fgt_reasons_base(const struct fgt_ring_slice *slice, uint32_t state)
+{
+	const char *name = fgt_slice_state_name(slice, state);
+	size_t shortest = strlen(name);
+	uint32_t base = state;
+
+	for (uint32_t i = 0; i < slice->state_count; i++) {
+		const char *other =
+			fgt_slice_string(slice, slice->states[i].name);
+		size_t len = strlen(other);
+
+		if (len && len < shortest && name[len] == ' ' &&
+		    memcmp(name, other, len) == 0) {
+			shortest = len;
+			base = slice->states[i].state;
+		}
+	}
+	return base;
+}
+
 /* ---- A slice of another owner ----------------------------------------------- */
 
 static void *copy_of(const void *items, size_t bytes)

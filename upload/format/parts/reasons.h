@@ -21,6 +21,9 @@
 #define FGT_REASONS_MAX 400
 int fgt_reasons_apply(struct fgt_ring_slice *slice);
 
+/* The state without the reason that its name got; itself if it has none. */
+uint32_t fgt_reasons_base(const struct fgt_ring_slice *slice, uint32_t state);
+
 /* Calls write with a slice that shows the reasons; the given one stays.
  * -ENOMEM; write's errors. */
 int fgt_reasons_write(const struct fgt_ring_slice *slice,

@@ -268,8 +268,9 @@ uint64_t fgt_perfetto_callstack(struct fgt_perfetto *trace,
 		state = fgt_level_key(level);
 		if (trace->state_frames == FGT_STATE_FRAMES_NO)
 			level = (struct fgt_level){ 0 };
-		/* String ids are far below 2^30. */
-		key = (uint64_t)shown->stack << 32 | (uint64_t)level.id << 2 |
+		/* String ids are far below 2^29. */
+		key = (uint64_t)shown->stack << 32 | (uint64_t)level.id << 3 |
+		      (level.kind == FGT_LEVEL_BLOCKED) << 2 |
 		      (level.kind == FGT_LEVEL_RAN) << 1 | shown->is_sampled;
 	}
 	iid = number(trace, &trace->callstacks, key, &is_new);
