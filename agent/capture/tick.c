@@ -402,7 +402,7 @@ static void do_chores(struct fgt_sampled *sampled, const struct fgt_tick *tick,
 	sampled->rate_ticks = sampled->status.ticks;
 	sampled->chores_ns = tick->mono_ns;
 	sampled->has_new_texts = true;
-	/* Also of threads that block for good from now on. */
+	/* Also of threads that will not run again. */
 	if (has_run && !tick->has_cpu_events)
 		reread_names(sampled);
 	fgt_thread_table_retire(&sampled->look.threads, tick->mono_ns,
