@@ -102,7 +102,7 @@ static bool is_same_shown(struct drawn *track, const struct fgt_run *a,
 	       fgt_levels_in_common(&levels[0], &levels[1]) == levels[0].count;
 }
 
-/* What ends when another thread else gives it up or ends: the thread has it now, and
+/* What ends when another thread gives it up or ends: the thread has it now, and
  * the next such wait is no continuation. */
 static bool is_over(const struct drawn *track, const struct fgt_run *run)
 {
