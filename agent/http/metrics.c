@@ -91,6 +91,7 @@ static const struct metric_row of_destination[] = {
 	ROW("destination_dropped_total", "counter", "", "reason=\"too_large\"", "dropped_too_large"),
 	ROW("destination_dropped_total", "counter", "", "reason=\"rejected\"", "dropped_rejected"),
 	ROW("destination_dropped_total", "counter", "", "reason=\"unreachable\"", "dropped_unreachable"),
+	ROW("destination_dropped_total", "counter", "", "reason=\"rate_limited\"", "dropped_rate_limited"),
 	ROW("destination_dropped_total", "counter", "", "reason=\"queue_full\"", "dropped_queue_full"),
 	ROW("destination_dropped_total", "counter", "", "reason=\"no_data\"", "dropped_no_data"),
 	ROW("destination_dropped_total", "counter", "", "reason=\"leaving\"", "dropped_leaving"),

@@ -29,7 +29,7 @@ POLLED_POOL_LIMIT = 0.03
 # A thread that blocks 10,000 times a second is in step with the sampler. Polled,
 # it is shown as running all the time; an ordinary user has its CPU time, less
 # 3 to 5 points, for which no cause has been found.
-PAIR_LIMITS = {"bpf": 0.03, "nobody": 0.06}
+PAIR_LIMITS = {"bpf": 0.06, "nobody": 0.06}
 # Providers of which threads ran; each must give the same slices.
 PROVIDERS = {"bpf": ("nofp", "fp"), "schedstat": ("nofp",),
              "nobody": ("nofp", "fp")}

@@ -99,10 +99,10 @@ static void print_error(const struct fgt_message *destination)
 
 static void print_destination(const struct fgt_message *destination)
 {
-	static const char *const reasons[] = { "refused",    "too_large",
-					       "rejected",   "unreachable",
-					       "queue_full", "no_data",
-					       "leaving" };
+	static const char *const reasons[] = { "refused",      "too_large",
+					       "rejected",     "unreachable",
+					       "rate_limited", "queue_full",
+					       "no_data",      "leaving" };
 	char when[TIME_SIZE];
 
 	fputs("  ", stdout);

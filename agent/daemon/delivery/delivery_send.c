@@ -41,6 +41,18 @@ entry_of(const struct fgt_delivery_job *job)
 		       : NULL;
 }
 
+/* What the server has taken a slice without. */
+static void count_left_out(struct fgt_delivery_job *job,
+			   const struct fgt_delivery_result *result)
+{
+	struct fgt_destination_entry *entry = entry_of(job);
+
+	if (!entry || result->error != 0)
+		return;
+	for (uint32_t i = 0; i < FGT_CATEGORY_COUNT; i++)
+		entry->dropped[FGT_DROP_LIMITED] += result->limited[i];
+}
+
 /* What the server wants, and what of the report has come to it. */
 static void take_result(struct fgt_delivery_job *job,
 			const struct fgt_delivery_result *result)
@@ -52,6 +64,7 @@ static void take_result(struct fgt_delivery_job *job,
 	else
 		memset(&job->head.discards, 0, sizeof(job->head.discards));
 	fgt_delivery_job_count_discards(job, result);
+	count_left_out(job, result);
 }
 
 static void end_settled(struct fgt_delivery_job *job,

@@ -11,9 +11,10 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from kit.daemon_bench import Daemon, run_groups  # noqa: E402
-from kit.sentry_server import SentryServer, answer, fixed  # noqa: E402
+from kit.sentry_server import (  # noqa: E402
+    SentryServer, accept, answer, fixed)
 from kit.transact import (  # noqa: E402
-    EVERY, Program, delivering_children, until)
+    EVERY, Program, delivering_children, dsn_of, until)
 
 CANARY = "c4n4ry5ecret"
 
@@ -199,6 +200,33 @@ def pauses_are_kept(checks, bench):
     final.close()
 
 
+def limits_of_sentry_are_counted(checks, bench):
+    """Transactions are accepted without their chunks, then nothing is."""
+
+    def limit_chunks(*request_of):
+        header = b"\r\nX-Sentry-Rate-Limits: 60:profile_chunk:key\r\n"
+        return accept(*request_of).replace(b"\r\n", header, 1)
+
+    server = SentryServer(limit_chunks)
+    dsn = secret_file(bench, "limited-dsn", dsn_of(server))
+    daemon = Daemon(bench, "limited", config(
+        [f'name = "sentry"; dsn_file = "{dsn}";'], ["sentry"]))
+    program = Program(bench, mode="agent", socket=daemon.socket, **EVERY)
+    request(program)
+    until(lambda: len(server.requests) == 1)
+    server.script = lambda *_: answer(429, ["Retry-After: 60"])
+    request(program)
+    counted = daemon.until(lambda: destination_status(daemon)["sentry"]
+                           ["dropped_rate_limited"] == 2)
+    text = bench.run("status", "--socket", daemon.socket).stdout
+    checks.ok("status counts what limits cost: a chunk, a transaction",
+              counted and "2 rate_limited" in text,
+              (destination_status(daemon), text))
+    program.close()
+    daemon.end()
+    server.close()
+
+
 def users_name_what_they_may(checks, bench):
     server = SentryServer(fixed(200))
     daemon = Daemon(bench, "users", config(
@@ -286,5 +314,6 @@ def no_secret_is_seen(checks, bench):
 
 if __name__ == "__main__":
     run_groups([dead_destination_delays_no_other, refusal_stops_until_reload,
-                refused_entries_wait_for_a_reload, pauses_are_kept, users_name_what_they_may,
+                refused_entries_wait_for_a_reload, pauses_are_kept,
+                limits_of_sentry_are_counted, users_name_what_they_may,
                 embedded_programs_use_urls, no_secret_is_seen])
