@@ -318,11 +318,13 @@ void fgt_target_note_signal(struct fgt_target *target, const char *name)
 	pthread_mutex_unlock(&target->mutex);
 }
 
-void fgt_target_cut_end(struct fgt_target *target, struct fgt_ring_slice *slice)
+void fgt_target_cut_end(struct fgt_target *target, uint64_t to_ns,
+			struct fgt_ring_slice *slice)
 {
 	pthread_mutex_lock(&target->mutex);
-	memcpy(slice->ended_by, target->status.ended_by,
-	       sizeof(slice->ended_by));
+	if (to_ns >= target->status.ended_ns)
+		memcpy(slice->ended_by, target->status.ended_by,
+		       sizeof(slice->ended_by));
 	pthread_mutex_unlock(&target->mutex);
 }
 

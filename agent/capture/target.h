@@ -86,8 +86,8 @@ void fgt_target_set_traces(struct fgt_target *target, struct fgt_span_log *log);
 int fgt_target_cut_spans(struct fgt_target *target,
 			 struct fgt_ring_slice *slice);
 
-/* Adds the signal that ended it. MT-Safe */
-void fgt_target_cut_end(struct fgt_target *target,
+/* Adds the signal that ended it, if that was before to_ns. MT-Safe */
+void fgt_target_cut_end(struct fgt_target *target, uint64_t to_ns,
 			struct fgt_ring_slice *slice);
 
 /* Adds what is known of threads that ended between two of its ticks, to within

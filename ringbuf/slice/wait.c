@@ -328,6 +328,9 @@ const struct fgt_slice_wake *fgt_wake_find(const struct fgt_ring_slice *slice,
 					  slice->tick_ns[i] <= wake->at_ns);
 	if (next > end || has_moved(slice, thread, tick, next))
 		return NULL;
+	/* That of another wait, where the wait's own was lost? */
+	if (slice->lost_wakes && next != end && next != tick + 1)
+		return NULL;
 	*ret_next = next;
 	return wake;
 }

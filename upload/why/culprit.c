@@ -200,6 +200,9 @@ struct fgt_culprit fgt_culprit_find(const struct fgt_doings *doings,
 	culprit.is_cut = !is_cycle;
 	/* Or threads wake each other in turn, of which none is to blame. */
 	culprit.cycle = fgt_culprit_cycle(doings, slice, next, tick);
+	/* What was followed behind the depth may end sooner. */
+	if (!is_cycle && culprit.cycle.count)
+		culprit.end = tick + 1;
 	if (is_cycle || culprit.cycle.count) {
 		culprit.run = run;
 		culprit.depth = 0;

@@ -271,7 +271,7 @@ struct fgt_look_thread {
 	struct fgt_signal_places signals;
 	uint64_t counted_switches; /* times put on a CPU … */
 	uint64_t counted_ns; /* … up to this instant */
-	uint64_t slice_ns; /* that it had one by then, on average; UINT64_MAX */
+	uint64_t slice_ns; /* mean time on a CPU then; UINT64_MAX: not known */
 };
 
 /*

@@ -9,12 +9,10 @@
 #define OVERDUE_TICKS	  10u /* without a signal */
 #define UNSHOWN_MAX_TICKS 100u /* older ones do not show the present */
 #define CALM_TICKS	  100u /* without a block: it only works */
-/* On average, between two times that it gets a CPU: less than such a slice; as
- * often as the sampler takes a CPU, or not much less. */
-#define RESTLESS_NS	500000u
-#define DISTURBED_TICKS 2u
-#define COUNT_MAX_NS	200000000u
-#define COUNT_MIN_NS	40000000u
+#define RESTLESS_NS	  500000u /* mean time on a CPU: less than that */
+#define DISTURBED_TICKS	  2u /* likewise: the sampler takes a CPU each tick */
+#define COUNT_MAX_NS	  200000000u
+#define COUNT_MIN_NS	  40000000u
 
 /*
  * Has it been on its CPU for about a period, and is it still? The kernel

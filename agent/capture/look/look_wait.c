@@ -102,16 +102,28 @@ static int32_t child_of(struct fgt_look *look, struct fgt_thread *thread,
 	return pid;
 }
 
+/* The owner of /proc/PID is root where a process is not dumpable. */
+static bool read_uid(int folder_fd, const char *path, unsigned int *ret_uid)
+{
+	char text[2048];
+	const char *line;
+
+	if (fgt_procfs_read(folder_fd, path, text, sizeof(text)) < 0)
+		return false;
+	line = strstr(text, "\nUid:");
+	return line && sscanf(line, "\nUid: %u", ret_uid) == 1;
+}
+
 /* What hides processes of others from a user must not be undone here; those of
  * root are for root. */
 static bool may_name(const struct fgt_process *process, int32_t pid)
 {
-	struct stat own, other;
+	unsigned int own, other;
 	char path[32];
 
-	snprintf(path, sizeof(path), "/proc/%d", pid);
-	return fstat(process->proc_fd, &own) == 0 && stat(path, &other) == 0 &&
-	       (own.st_uid == 0 || own.st_uid == other.st_uid);
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	return read_uid(process->proc_fd, "status", &own) &&
+	       read_uid(AT_FDCWD, path, &other) && (own == 0 || own == other);
 }
 
 static bool find_file_lock(void *context, bool is_flock, char *text,

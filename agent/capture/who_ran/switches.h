@@ -126,8 +126,8 @@ void fgt_switches_take(struct fgt_switches *switches,
 
 /*
  * A copy that is consistent, without wake-ups; false if the thread was being
- * switched, and then ret_slot makes no sense. Its version is 0 as long as the thread was not seen
- * to switch.
+ * switched, and then ret_slot makes no sense. Its version is 0 as long as the
+ * thread was not seen to switch.
  */
 bool fgt_switches_read(const struct fgt_switches *switches, uint32_t index,
 		       struct fgt_switch_slot *ret_slot);

@@ -423,8 +423,8 @@ static void print_unknown(const struct printer *printer)
 			      "root)");
 	if (of->slice->lost_wakes)
 		fgt_words_add(&words,
-			      "%swho woke a thread %" PRIu64
-			      " times: these wake-ups found no room",
+			      "%swhat ended some waits: %" PRIu64
+			      " wake-ups found no room",
 			      words.len ? "; " : "", of->slice->lost_wakes);
 	if (of->outside_pid)
 		fgt_words_add(&words,

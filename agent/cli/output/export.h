@@ -99,7 +99,7 @@
 struct fgt_export {
 	const char *verb;
 	bool is_file_wanted, is_upload_wanted, is_quiet;
-	bool with_waits; /* of locks, in folded stacks */
+	bool with_waits; /* in folded stacks */
 	enum fgt_form form; /* of the summary */
 	struct fgt_output_choice choice;
 	enum fgt_state_frames state_frames;

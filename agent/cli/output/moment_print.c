@@ -256,8 +256,7 @@ static void put_group(struct fgt_json *json, const struct fgt_moment *moment,
 			    fgt_slice_state_name(slice, run->state));
 	fgt_json_put_uint(json, "since_ms", (uint64_t)since_ms(moment, group));
 	fgt_json_put_bool(json, "since_is_known", group->is_begin_known);
-	if (group->is_same_wait)
-		put_reason(json, moment, run);
+	put_reason(json, moment, run); /* of its first thread */
 	put_stack(json, slice, run->stack);
 	fgt_json_end_object(json);
 }

@@ -94,8 +94,8 @@ void fgt_summary_print_line(const struct fgt_ring_slice *slice,
 		fprintf(file, "%s\n", brief);
 	if (slice->lost_wakes)
 		fprintf(file,
-			"%" PRIu64 " wake-up%s found no room: who woke the "
-			"thread then is not known\n",
+			"%" PRIu64 " wake-up%s found no room: the waker is not "
+			"known\n",
 			slice->lost_wakes, slice->lost_wakes == 1 ? "" : "s");
 	print_denied(summary, file);
 	fgt_nameless_print(&summary->nameless, summary->samples, file);

@@ -331,7 +331,7 @@ static int cut_range(const struct fgt_slice_work *work, uint64_t from_ns,
 	if (r < 0)
 		return r;
 	fgt_target_cut_brief(work->target, slice);
-	fgt_target_cut_end(work->target, slice);
+	fgt_target_cut_end(work->target, work->request.to_ns, slice);
 	*ret_slice = FGT_TAKE(slice);
 	return 0;
 }

@@ -306,20 +306,15 @@ static void name_cycle(const struct fgt_moment *moment, char *ret_text,
 }
 
 bool fgt_trigger_find_deadlock(const struct fgt_ring_slice *slice,
-			       uint64_t longer_ns, int32_t *ret_tid,
-			       char *ret_text, size_t size)
+			       int32_t *ret_tid, char *ret_text, size_t size)
 {
 	FGT_AUTO(fgt_moment_free) struct fgt_moment *first = NULL;
 	FGT_AUTO(fgt_moment_free) struct fgt_moment *last = NULL;
-	uint64_t first_ns = slice->tick_ns[0];
-	uint64_t last_ns = slice->tick_ns[slice->tick_count - 1];
 	const struct fgt_slice_thread *thread;
 
-	if (last_ns - first_ns < longer_ns)
-		return false;
 	/* A lock that is handed over may be seen with two holders. */
 	thread = find_cycle(slice, UINT64_MAX, &last);
-	if (!thread || find_cycle(slice, first_ns, &first) != thread)
+	if (!thread || find_cycle(slice, slice->tick_ns[0], &first) != thread)
 		return false;
 	*ret_tid = thread->tid;
 	name_cycle(last, ret_text, size);

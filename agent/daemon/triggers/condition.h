@@ -93,14 +93,13 @@ bool fgt_trigger_find_starved(const struct fgt_ring_slice *slice,
 			      struct fgt_trigger_stretch *ret_stretch);
 
 /*
- * Threads each of which waits for a lock that the next one holds, the last for
- * one of the first: at the first tick and at the last one, longer_ns apart or
- * more. ret_text: "mover (tid 12) and counter (tid 13) …", as far as it fits.
- * False: there are none; -ENOMEM counts as that.
+ * Threads each of which waits for a lock that the next one holds, or for its
+ * end, the last for one of the first: at the first tick and at the last one.
+ * ret_text: "mover (tid 12) and counter (tid 13)", as far as it fits. False:
+ * there are none; -ENOMEM counts as that.
  */
 bool fgt_trigger_find_deadlock(const struct fgt_ring_slice *slice,
-			       uint64_t longer_ns, int32_t *ret_tid,
-			       char *ret_text, size_t size);
+			       int32_t *ret_tid, char *ret_text, size_t size);
 
 /* Was a thread running or runnable at one of the ticks from from_ns on? */
 bool fgt_trigger_is_busy(const struct fgt_ring_slice *slice, uint64_t from_ns);

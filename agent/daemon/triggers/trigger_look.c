@@ -243,14 +243,21 @@ static bool is_deadlocked(const struct look *look,
 {
 	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
 	char threads[sizeof(finding->cause) - sizeof(DEADLOCK)];
+	struct fgt_target_status status;
 	uint64_t from_ns;
 
 	if (!is_look_due(look, watch, DEADLOCK_NS, &from_ns))
 		return watch->is_true;
+	fgt_target_get_status(look->target, &status);
 	from_ns = look->now_ns - DEADLOCK_NS - 2 * SETTLED_NS;
+	if (status.effective_hz > 0) /* with a tick at each end */
+		from_ns -= NS(2 / status.effective_hz);
 	if (cut(look, from_ns, &slice) < 0 ||
-	    !fgt_trigger_find_deadlock(slice, DEADLOCK_NS, &finding->tid,
-				       threads, sizeof(threads)))
+	    slice->tick_ns[slice->tick_count - 1] - slice->tick_ns[0] <
+		    DEADLOCK_NS)
+		return watch->is_true; /* not known */
+	if (!fgt_trigger_find_deadlock(slice, &finding->tid, threads,
+				       sizeof(threads)))
 		return false;
 	finding->at_ns = look->now_ns;
 	snprintf(finding->cause, sizeof(finding->cause), DEADLOCK "%s",

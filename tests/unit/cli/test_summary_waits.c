@@ -299,14 +299,14 @@ static void lost_wakes_are_counted_in_a_line(void **state)
 	assert_non_null(strstr(text, "\n31 wake-ups found no room: "));
 	assert_non_null(strstr(text, "\"lost_wakes\":31,"));
 	why = explain(slice, 40, 59, FGT_FORM_TEXT);
-	assert_non_null(strstr(why, "; who woke a thread 31 times"));
+	assert_non_null(strstr(why, "; what ended some waits: 31 wake-ups"));
 	free(why);
 	why = explain(slice, 40, 59, FGT_FORM_JSON);
 	assert_non_null(strstr(why, "\"lost_wakes\":31,"));
 	free(why);
 	slice->lost_wakes = 0;
 	why = explain(slice, 40, 59, FGT_FORM_TEXT);
-	assert_null(strstr(why, "who woke a thread"));
+	assert_null(strstr(why, "what ended some waits"));
 	free(why);
 }
 

@@ -37,7 +37,7 @@ struct folded {
 	struct output_part *parts; /* still to be written, the next one last */
 	size_t part_count, part_capacity;
 	uint32_t path[2 * FGT_LEVELS_MAX + 4];
-	uint32_t *thread_runs; /* [thread_count + 1], with holders; else NULL */
+	uint32_t *thread_runs; /* [thread_count + 1], with waits; else NULL */
 	struct fgt_sink_buffer out;
 };
 

@@ -110,11 +110,11 @@ static int add_held(struct folded *folded, const struct fgt_run *run,
 
 /* ---- Wakers ------------------------------------------------------------------ */
 
-static int add_woken(struct folded *folded, const struct fgt_run *run,
-		     bool *ret_is_added)
+static int add_woken(struct folded *folded, const struct fgt_run *run)
 {
 	const struct fgt_ring_slice *slice = folded->slice;
-	uint32_t at = run->first_tick, end = at + run->tick_count;
+	uint32_t plain = run->first_tick, end = plain + run->tick_count;
+	uint32_t at = plain;
 	int r = 0;
 
 	while (at < end && !r) {
@@ -124,18 +124,21 @@ static int add_woken(struct folded *folded, const struct fgt_run *run,
 		const struct fgt_slice_waker *waker =
 			wake ? &slice->wakers[wake->waker] : NULL;
 
-		r = waker && waker->stack != FGT_NODE_NONE
-			    ? add_ticks(folded, run,
-					&(struct other){
-						waker->stack, FGT_STATE_RUNNING,
-						fgt_slice_string(slice,
-								 waker->name) },
-					at, to)
-			    : add_ticks(folded, run, NULL, at, to);
+		if (waker && waker->stack != FGT_NODE_NONE) {
+			const struct other other = {
+				.stack = waker->stack,
+				.state = FGT_STATE_RUNNING,
+				.name = fgt_slice_string(slice, waker->name),
+			};
+
+			r = add_ticks(folded, run, NULL, plain, at);
+			if (!r)
+				r = add_ticks(folded, run, &other, at, to);
+			plain = to;
+		}
 		at = to;
 	}
-	*ret_is_added = true;
-	return r;
+	return r ? r : add_ticks(folded, run, NULL, plain, end);
 }
 
 int fgt_folded_add_wait(struct folded *folded, const struct fgt_run *run,
@@ -151,5 +154,6 @@ int fgt_folded_add_wait(struct folded *folded, const struct fgt_run *run,
 	}
 	if (!fgt_state_is_blocked(run->state) || !slice->wake_count)
 		return 0;
-	return add_woken(folded, run, ret_is_added);
+	*ret_is_added = true;
+	return add_woken(folded, run);
 }
