@@ -17,6 +17,7 @@
 #include "agent/capture/look/look_parts.h"
 #include "agent/capture/threads/child_pid.h"
 #include "agent/capture/threads/file_lock.h"
+#include "agent/capture/threads/owner.h"
 #include "agent/capture/threads/procfs.h"
 #include "agent/capture/waits/waits.h"
 #include "agent/unwind/arch/memory.h"
@@ -102,28 +103,20 @@ static int32_t child_of(struct fgt_look *look, struct fgt_thread *thread,
 	return pid;
 }
 
-/* The owner of /proc/PID is root where a process is not dumpable. */
-static bool read_uid(int folder_fd, const char *path, unsigned int *ret_uid)
-{
-	char text[2048];
-	const char *line;
-
-	if (fgt_procfs_read(folder_fd, path, text, sizeof(text)) < 0)
-		return false;
-	line = strstr(text, "\nUid:");
-	return line && sscanf(line, "\nUid: %u", ret_uid) == 1;
-}
-
 /* What hides processes of others from a user must not be undone here; those of
  * root are for root. */
 static bool may_name(const struct fgt_process *process, int32_t pid)
 {
-	unsigned int own, other;
+	FGT_AUTO(fgt_fd_close) int folder_fd = -1;
+	struct fgt_owner own, other;
 	char path[32];
 
-	snprintf(path, sizeof(path), "/proc/%d/status", pid);
-	return read_uid(process->proc_fd, "status", &own) &&
-	       read_uid(AT_FDCWD, path, &other) && (own == 0 || own == other);
+	snprintf(path, sizeof(path), "/proc/%d", pid);
+	folder_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return folder_fd >= 0 &&
+	       fgt_owner_read_at(process->proc_fd, &own) == 0 &&
+	       fgt_owner_read_at(folder_fd, &other) == 0 &&
+	       (own.uid == 0 || own.uid == other.uid);
 }
 
 static bool find_file_lock(void *context, bool is_flock, char *text,
