@@ -62,10 +62,11 @@ static void write_verdict(struct fgt_sampled *sampled,
 				  verdict->past_count, verdict->past_state,
 				  verdict->past_ticks);
 	if (verdict->kind != FGT_VERDICT_AS_BEFORE)
-		thread->waits_for_lock = false;
+		thread->is_followed = false;
 	if (verdict->wait) {
 		fgt_ring_set_wait(ring, thread->slot, verdict->wait);
-		fgt_look_follow(&sampled->look, thread, verdict->wait);
+		fgt_look_follow(&sampled->look, thread, verdict->state,
+				verdict->wait);
 	}
 	if (verdict->has_moved)
 		fgt_ring_set_moved(ring, thread->slot);
@@ -294,14 +295,14 @@ static void look_at_active(struct fgt_sampled *sampled,
 	}
 }
 
-static void write_new_owners(struct fgt_sampled *sampled)
+static void write_new_reasons(struct fgt_sampled *sampled)
 {
 	struct fgt_thread *thread;
 	struct fgt_wait wait;
 
 	if (!sampled->look.followed.count)
 		return;
-	while ((thread = fgt_look_next_owner(&sampled->look, &wait)))
+	while ((thread = fgt_look_next_reason(&sampled->look, &wait)))
 		fgt_ring_set_wait(sampled->ring, thread->slot, &wait);
 }
 
@@ -490,7 +491,7 @@ bool fgt_tick_finish(const struct fgt_sampler *sampler,
 	if (fgt_sampled_may_lack_maps(sampled))
 		fgt_tick_look_where_maps_lacked(sampled, tick);
 	look_at_active(sampled, tick);
-	write_new_owners(sampled);
+	write_new_reasons(sampled);
 	end_tick(threads);
 	do_chores(sampled, tick, sampler->limitation.text);
 	commit(sampled);

@@ -18,11 +18,12 @@
 #include "ringbuf/base/array.h"
 #include "ringbuf/base/owner.h"
 
-#define LIST_MAX_BYTES (8 << 20)
-#define NAME_MAX_BYTES 128
-#define UNIX_MAX       1024 /* asked for, each in its turn */
-#define PREFIX	       "socket:["
-#define TCP_LISTEN     10u
+#define LIST_MAX_BYTES	(8 << 20)
+#define NAME_MAX_BYTES	128
+#define NAMED_MAX_BYTES 1024 /* of a text with names */
+#define UNIX_MAX	1024 /* asked for, each in its turn */
+#define PREFIX		"socket:["
+#define TCP_LISTEN	10u
 
 /* A socket that is waited for. */
 struct sought {
@@ -42,16 +43,37 @@ struct address {
 	unsigned int port;
 };
 
-/* 0: not a socket, or it has a name. */
-static uint64_t inode_of(const struct fgt_ring_slice *slice,
-			 const struct fgt_slice_wait *wait)
+/* The next socket of a wait's text from there on, which is moved behind it: in
+ * an open bracket or at the text's beginning, and not part of a path. NULL:
+ * none is left. */
+static const char *next_socket(const char *text, const char **at,
+			       uint64_t *ret_inode)
+{
+	const char *found = *at;
+	char *end;
+
+	for (; (found = strstr(found, PREFIX)); found = end) {
+		*ret_inode = strtoull(found + strlen(PREFIX), &end, 10);
+		if (*ret_inode && *end == ']' &&
+		    (found == text || found[-1] == '(')) {
+			*at = end + 1;
+			return found;
+		}
+	}
+	return NULL;
+}
+
+/* Its text, if that may name sockets; "" without, or if it has a name. */
+static const char *text_of(const struct fgt_ring_slice *slice,
+			   const struct fgt_slice_wait *wait)
 {
 	const char *text = fgt_slice_string(slice, wait->text);
 
-	if (wait->kind != FGT_WAIT_DESCRIPTOR || wait->object ||
-	    strncmp(text, PREFIX, strlen(PREFIX)) != 0)
-		return 0;
-	return strtoull(text + strlen(PREFIX), NULL, 10);
+	if (wait->object || (wait->kind != FGT_WAIT_EVENTS &&
+			     (wait->kind != FGT_WAIT_DESCRIPTOR ||
+			      strncmp(text, PREFIX, strlen(PREFIX)) != 0)))
+		return "";
+	return text;
 }
 
 static int compare_sockets(const void *left, const void *right)
@@ -234,18 +256,65 @@ static int ask_for_unix(struct socket_search *search)
 	return error;
 }
 
-static void set_objects(const struct socket_search *search)
+/* The text with names in the place of sockets. False: none has one. */
+static bool replace(const struct socket_search *search, const char *text,
+		    char *named, size_t size)
+{
+	const char *at = text, *copied = text, *found;
+	size_t len = 0;
+	bool has_name = false;
+	uint64_t inode;
+
+	named[0] = '\0';
+	while (len < size && (found = next_socket(text, &at, &inode))) {
+		const struct sought *socket = find_socket(search, inode);
+
+		if (!socket || !socket->name)
+			continue;
+		len += (size_t)snprintf(
+			named + len, size - len, "%.*s%s",
+			(int)(found - copied), copied,
+			fgt_slice_string(search->slice, socket->name));
+		copied = at;
+		has_name = true;
+	}
+	if (len < size)
+		snprintf(named + len, size - len, "%s", copied);
+	return has_name;
+}
+
+static int set_objects(const struct socket_search *search)
 {
 	struct fgt_ring_slice *slice = search->slice;
+	char named[NAMED_MAX_BYTES];
+	int error = 0;
+
+	for (uint32_t i = 0; i < slice->wait_count && !error; i++) {
+		struct fgt_slice_wait *wait = &slice->waits[i];
+
+		if (replace(search, text_of(slice, wait), named, sizeof(named)))
+			error = fgt_strings_intern(&slice->strings, named,
+						   strlen(named),
+						   &wait->object);
+	}
+	return error;
+}
+
+/* Those of all waits, in the order of these. sockets NULL: counts them. */
+static size_t list_sockets(const struct fgt_ring_slice *slice,
+			   struct sought *sockets)
+{
+	size_t count = 0;
 
 	for (uint32_t i = 0; i < slice->wait_count; i++) {
-		uint64_t inode = inode_of(slice, &slice->waits[i]);
-		const struct sought *socket = inode ? find_socket(search, inode)
-						    : NULL;
+		const char *text = text_of(slice, &slice->waits[i]), *at = text;
+		uint64_t inode;
 
-		if (socket)
-			slice->waits[i].object = socket->name;
+		for (; next_socket(text, &at, &inode); count++)
+			if (sockets)
+				sockets[count].inode = inode;
 	}
+	return count;
 }
 
 int fgt_sockets_name(struct fgt_ring_slice *slice, int proc_fd)
@@ -263,14 +332,10 @@ int fgt_sockets_name(struct fgt_ring_slice *slice, int proc_fd)
 
 	if (proc_fd < 0)
 		return 0;
-	if (!FGT_ARRAY_NEW(search.sockets, slice->wait_count))
+	search.count = list_sockets(slice, NULL);
+	if (!FGT_ARRAY_NEW(search.sockets, search.count))
 		return -ENOMEM;
-	for (uint32_t i = 0; i < slice->wait_count; i++) {
-		uint64_t inode = inode_of(slice, &slice->waits[i]);
-
-		if (inode)
-			search.sockets[search.count++].inode = inode;
-	}
+	list_sockets(slice, search.sockets);
 	search.left = search.count = sort_sockets(search.sockets, search.count);
 	for (size_t i = 0; i < sizeof(lists) / sizeof(*lists) && search.left;
 	     i++)
@@ -278,7 +343,7 @@ int fgt_sockets_name(struct fgt_ring_slice *slice, int proc_fd)
 	if (!error && search.left)
 		error = ask_for_unix(&search);
 	if (!error)
-		set_objects(&search);
+		error = set_objects(&search);
 	free(search.sockets);
 	return error;
 }

@@ -10,8 +10,8 @@
 #include "ringbuf/slice/slice.h"
 
 /*
- * Sets the object of each wait for "socket:[INODE]" that is listed below
- * proc_fd (/proc/PID): "tcp to 10.0.0.5:5432", "tcp from 10.0.0.9 at port
+ * Sets the object of each wait for "socket:[INODE]", or for several descriptors
+ * with such ones among them ("3 (socket:[INODE])"), that is listed below proc_fd (/proc/PID): "tcp to 10.0.0.5:5432", "tcp from 10.0.0.9 at port
  * 6379", "tcp port 80" (listens), "udp …", "unix /run/x.sock". Ports that were
  * given for one connection are left out, so that its texts are the same as the
  * next one's. Reads nothing if there is no such wait, and 8 MiB of a list at

@@ -84,9 +84,9 @@ int fgt_region_plan(unsigned int hz, unsigned int seconds, size_t size_bytes,
 		size / 32 /
 			(sizeof(struct fgt_region_image) + costs->image_bytes),
 		64, 65536);
-	/* 3 % and 1.5 %. */
+	/* 5 % and 1.5 %. */
 	shape.waits = (uint32_t)clamp(
-		size * 3 / 100 /
+		size * 5 / 100 /
 			(sizeof(struct fgt_region_wait) + costs->wait_bytes),
 		64, 65536);
 	shape.wakers = (uint32_t)clamp(

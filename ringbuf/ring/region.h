@@ -23,7 +23,7 @@
 #include <stdatomic.h>
 
 #define FGT_REGION_MAGIC   0x31474e4952544746u /* "FGTRING1", little endian */
-#define FGT_REGION_VERSION 7
+#define FGT_REGION_VERSION 8
 
 #define FGT_REGION_HZ_MAX      10000u
 #define FGT_REGION_SECONDS_MAX 3600u

@@ -22,7 +22,8 @@ enum fgt_wait_kind {
 				* semaphore, a language's run time */
 	FGT_WAIT_DESCRIPTOR, /* number: which; text: what it is */
 	FGT_WAIT_EVENTS, /* poll, select, epoll; number: how many descriptors,
-			  * of epoll its own; text: the first of them */
+			  * of epoll its own; text: the first of them, with
+			  * what each is if the wait lasted */
 	FGT_WAIT_CHILD, /* number: its pid, -1: any, 0: one that is not known;
 			 * text: its name */
 	FGT_WAIT_SLEEP, /* by choice, for timeout_ns */
@@ -62,9 +63,11 @@ int fgt_pressures_copy(const struct fgt_slice_pressure *pressures,
 
 /* ---- Waits -------------------------------------------------------------- */
 
-#define FGT_WAIT_TEXT_MAX 96 /* NUL included */
+#define FGT_WAIT_TEXT_MAX 228 /* NUL included: struct fgt_wait has 256 bytes */
 /* In the text of a descriptor, between the file and who has locked it. */
 #define FGT_WAIT_HELD_BY ", held by "
+/* The text of an epoll's events begins with that and its number. */
+#define FGT_WAIT_EPOLL "epoll "
 
 /* As it is recorded. */
 struct fgt_wait {

@@ -4,12 +4,19 @@
  * prints a line for each: its name, its tid, the kind of the wait, and the tid
  * of the owner or the number that the wait has.
  */
+#include <arpa/inet.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/file.h>
+#include <sys/select.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -27,6 +34,9 @@ sem_t g_semaphore;
 char g_data[65536] = { 1 };
 
 static int g_pipe[2];
+#define EVENTS 4
+static int g_events[EVENTS]; /* a pipe, a socket, a timer, an event */
+static int g_epoll, g_many_epoll;
 static pid_t g_child;
 static int g_file; /* of the whole program */
 static pid_t g_holder, g_second_holder;
@@ -164,6 +174,74 @@ static STEP void *join(void *argument)
 	return argument;
 }
 
+static STEP void *poll_events(void *argument)
+{
+	struct pollfd polled[EVENTS + 1] = { { .fd = -1 } }; /* is ignored */
+
+	for (int i = 0; i < EVENTS; i++)
+		polled[i + 1] = (struct pollfd){ g_events[i], POLLIN, 0 };
+	print("poll", "events", EVENTS + 1);
+	poll(polled, EVENTS + 1, -1);
+	return argument;
+}
+
+static STEP void *select_events(void *argument)
+{
+	fd_set set;
+
+	FD_ZERO(&set);
+	for (int i = 0; i < EVENTS; i++)
+		FD_SET(g_events[i], &set);
+	print("select", "events", g_events[EVENTS - 1] + 1);
+	select(g_events[EVENTS - 1] + 1, &set, NULL, NULL, NULL);
+	return argument;
+}
+
+static STEP void *await_epoll(void *argument)
+{
+	struct epoll_event event;
+
+	print("epoll", "events", g_epoll);
+	epoll_wait(g_epoll, &event, 1, -1);
+	return argument;
+}
+
+static STEP void *await_many(void *argument)
+{
+	struct epoll_event event;
+
+	print("epoll_many", "events", g_many_epoll);
+	epoll_wait(g_many_epoll, &event, 1, -1);
+	return argument;
+}
+
+/* The socket listens at a port of this machine. */
+static void open_events(void)
+{
+	struct sockaddr_in address = {
+		.sin_family = AF_INET,
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+	};
+	struct epoll_event event = { .events = EPOLLIN };
+	int many[20];
+
+	g_events[0] = g_pipe[0];
+	g_events[1] = socket(AF_INET, SOCK_STREAM, 0);
+	g_events[2] = timerfd_create(CLOCK_MONOTONIC, 0);
+	g_events[3] = eventfd(0, 0);
+	g_epoll = epoll_create1(0);
+	g_many_epoll = epoll_create1(0);
+	if (bind(g_events[1], (void *)&address, sizeof(address)) ||
+	    listen(g_events[1], 1))
+		abort();
+	for (int i = 0; i < EVENTS; i++)
+		epoll_ctl(g_epoll, EPOLL_CTL_ADD, g_events[i], &event);
+	for (int i = 0; i < 20; i++) {
+		many[i] = eventfd(0, 0);
+		epoll_ctl(g_many_epoll, EPOLL_CTL_ADD, many[i], &event);
+	}
+}
+
 /* By an open file of the child's. */
 static void lock_in_child(void)
 {
@@ -229,6 +307,11 @@ int main(void)
 	start(read_pipe);
 	start(await_child);
 	start(join);
+	open_events();
+	start(poll_events);
+	start(select_events);
+	start(await_epoll);
+	start(await_many);
 	start(lock_file);
 	start(lock_record);
 	usleep(300000);

@@ -199,6 +199,16 @@ static int number_alike(struct fgt_doings *doings,
 		ret_number);
 }
 
+/* What its descriptors are was looked up: a wait for events that lasted. */
+static bool has_names(const struct fgt_ring_slice *slice,
+		      const struct fgt_doing *doing)
+{
+	return doing->wait && doing->kind == FGT_WAIT_EVENTS &&
+	       strchr(fgt_slice_string(slice,
+				       slice->waits[doing->wait - 1].text),
+		      '(');
+}
+
 static int number_doing(struct fgt_doings *doings,
 			const struct fgt_ring_slice *slice,
 			const struct fgt_doing *doing, uint32_t *ret_id)
@@ -222,6 +232,9 @@ static int number_doing(struct fgt_doings *doings,
 		return r;
 	if (id == doings->count)
 		doings->doings[doings->count++] = *doing;
+	else if (has_names(slice, doing) &&
+		 !has_names(slice, &doings->doings[id]))
+		doings->doings[id].wait = doing->wait;
 	*ret_id = id;
 	return 0;
 }
@@ -447,7 +460,10 @@ struct fgt_doing fgt_doings_of_run(const struct fgt_doings *doings,
 
 	own = doing;
 	own.wait = slice->runs[run].wait;
-	return own.wait && !is_nameless(slice, &own) ? own : doing;
+	if (!own.wait || is_nameless(slice, &own) ||
+	    (has_names(slice, &doing) && !has_names(slice, &own)))
+		return doing;
+	return own;
 }
 
 uint32_t fgt_doings_run_at(const struct fgt_doings *doings,

@@ -123,6 +123,12 @@ static void add_call(struct fgt_words *words,
 
 	const char *call = fgt_slice_state_name(slice, state);
 
+	/* It names the call by itself. */
+	if (wait->kind == FGT_WAIT_EVENTS &&
+	    !strncmp(text, FGT_WAIT_EPOLL, strlen(FGT_WAIT_EPOLL))) {
+		fgt_words_add(words, "%s", text);
+		return;
+	}
 	fgt_words_add(words, "%s", call);
 	if (text[0])
 		fgt_words_add(words, " of %s", text);

@@ -133,13 +133,14 @@ struct fgt_tick {
 	bool is_over;
 };
 
-/* Waits for locks, whose owners are read again: see look_wait.c. */
+/* Waits whose reasons are read again: see look_wait.c. */
 struct fgt_followed_waits {
 	struct fgt_followed *waits;
 	uint32_t count, capacity;
 	uint32_t next; /* where the next tick goes on */
 	uint64_t tick; /* in this one … */
-	uint32_t left, changed; /* … so many are left, and have new owners */
+	uint32_t left, changed; /* … so many are left, and have new reasons */
+	uint32_t links_left; /* … so many descriptors may be looked up */
 	struct fgt_owner_read {
 		uint64_t tick, address;
 		uint32_t kind;
@@ -175,6 +176,9 @@ struct fgt_look {
 	uint32_t child_reads_left; /* … and children may be, in namespaces */
 	uint32_t file_lock_reads_left; /* … and the table of locks on files */
 	struct fgt_followed_waits followed;
+	/* The kernel takes long to list an epoll descriptor of this process:
+	 * none is listed any more. */
+	bool has_long_epoll;
 	bool is_embedded; /* this very process */
 	bool is_readable;
 	bool is_traced; /* by a debugger */
@@ -314,13 +318,15 @@ const struct fgt_wait *fgt_look_wait(struct fgt_look *look,
 				     struct fgt_thread *thread,
 				     const struct fgt_verdict *verdict);
 
-/* That reason is in the ring: if it is a lock, its owner is read again. */
+/* That reason is in the ring: if it is a lock, its owner is read again; what
+ * descriptors are, of which one is waited for, is read if the wait lasts. */
 void fgt_look_follow(struct fgt_look *look, struct fgt_thread *thread,
-		     const struct fgt_wait *wait);
-/* A thread that still sleeps for a lock that has another owner by now, and the
- * new reason; NULL: none is left in this tick. After all looks. */
-struct fgt_thread *fgt_look_next_owner(struct fgt_look *look,
-				       struct fgt_wait *ret_wait);
+		     uint32_t state, const struct fgt_wait *wait);
+/* A thread that still sleeps for a lock that has another owner by now, or for
+ * descriptors, and the new reason; NULL: none is left in this tick. After all
+ * looks. */
+struct fgt_thread *fgt_look_next_reason(struct fgt_look *look,
+					struct fgt_wait *ret_wait);
 /* Frees what was kept for it. */
 void fgt_look_follow_end(struct fgt_look *look);
 

@@ -5,13 +5,15 @@
  *
  * A lock may pass through several hands while a thread sleeps for it. Such
  * waits are kept in a list, and the lock is read again at ticks by which its
- * owner has run: only then can it have been given away.
+ * owner has run: only then can it have been given away. The same list has waits
+ * for events: what their descriptors are is read when they have lasted a tick.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "agent/capture/look/look_parts.h"
@@ -31,11 +33,17 @@
 #define FILE_LOCK_READS_MAX 4u
 #define FILE_LOCK_BYTES	    16384
 
-/* Waits for locks that are followed, and those of one tick that get another
- * owner: each is written to the ring. */
-#define FOLLOWED_MAX  1024u
-#define FOLLOWED_MIN  16u
-#define NEW_OWNER_MAX 64u
+/* Waits that are followed, and those of one tick that get another reason: each
+ * is written to the ring. */
+#define FOLLOWED_MAX	1024u
+#define FOLLOWED_MIN	16u
+#define NEW_REASONS_MAX 64u
+/* Descriptors of polls that are looked up in a tick; an epoll's list, which the
+ * kernel writes as a whole, counts as so many. */
+#define LINKS_MAX  256u
+#define EPOLL_COST 16u
+/* CPU time: lists of some thousand entries take longer. */
+#define EPOLL_NS_MAX 1000000
 
 struct reading {
 	struct fgt_look *look;
@@ -76,9 +84,37 @@ static bool describe(void *context, int32_t descriptor, char *text, size_t size)
 	const struct reading *reading = context;
 	char name[32];
 
+	if (reading->look->followed.links_left)
+		reading->look->followed.links_left--;
 	snprintf(name, sizeof(name), "fd/%d", descriptor);
 	return fgt_procfs_link(reading->look->process.proc_fd, name, text,
 			       size) >= 0;
+}
+
+static int64_t cpu_ns(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+	return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+/* A program may keep that list locked: see fgt_call_enter(). */
+static int list_epoll(void *context, int32_t descriptor, char *text,
+		      size_t size)
+{
+	const struct reading *reading = context;
+	struct fgt_look *look = reading->look;
+	int64_t begin_ns = cpu_ns();
+	char name[32];
+	int len;
+
+	if (look->has_long_epoll)
+		return -EBUSY;
+	snprintf(name, sizeof(name), "fdinfo/%d", descriptor);
+	len = fgt_procfs_read(look->process.proc_fd, name, text, size);
+	look->has_long_epoll = cpu_ns() - begin_ns > EPOLL_NS_MAX;
+	return len;
 }
 
 /* A call that was interrupted by a stop, and goes on, hides which it is. */
@@ -178,14 +214,17 @@ static struct fgt_wait_source source_of(struct reading *reading)
 
 /* The thread has not moved while its wait was read. */
 static bool read_wait(struct fgt_look *look, struct fgt_thread *thread,
-		      uint32_t state, struct fgt_wait *ret_wait)
+		      uint32_t state, bool has_lasted,
+		      struct fgt_wait *ret_wait)
 {
 	struct reading reading = { look, thread };
-	const struct fgt_wait_source source = source_of(&reading);
+	struct fgt_wait_source source = source_of(&reading);
 	char before[FGT_BLOCKED_TEXT_MAX], after[FGT_BLOCKED_TEXT_MAX];
 	struct fgt_blocked blocked;
 	uint64_t since_ns, again_ns;
 
+	source.names_polled = has_lasted;
+	source.list_epoll = has_lasted ? list_epoll : NULL;
 	if (fgt_look_call(look, thread, &blocked, &since_ns)) {
 		if (!is_of_state(&blocked, state))
 			return false;
@@ -244,7 +283,7 @@ const struct fgt_wait *fgt_look_wait(struct fgt_look *look,
 	if (call >= 0 && look->is_readable && thread->active) {
 		if (look->wait_reads++ >= READS_MAX)
 			thread->is_incomplete = look->stacks.is_late = true;
-		else if (read_wait(look, thread, state, &look->wait))
+		else if (read_wait(look, thread, state, false, &look->wait))
 			return &look->wait;
 	}
 	fgt_wait_of_call(call, &look->wait);
@@ -253,11 +292,12 @@ const struct fgt_wait *fgt_look_wait(struct fgt_look *look,
 	return &look->wait;
 }
 
-/* ---- Owners that change -------------------------------------------------- */
+/* ---- Reasons that change ------------------------------------------------- */
 
 struct fgt_followed {
 	int32_t tid; /* that waits … */
-	uint32_t lock_waits; /* … as long as its count is that */
+	uint32_t followed_waits; /* … as long as its count is that */
+	uint32_t state; /* of its call */
 	uint32_t kind; /* as in struct fgt_wait, likewise the following */
 	int32_t owner_tid;
 	uint64_t address, timeout_ns;
@@ -282,21 +322,28 @@ static bool make_room(struct fgt_followed_waits *followed)
 	return true;
 }
 
+static bool is_lock(uint32_t kind)
+{
+	return kind == FGT_WAIT_MUTEX || kind == FGT_WAIT_RWLOCK ||
+	       kind == FGT_WAIT_PI_LOCK;
+}
+
 void fgt_look_follow(struct fgt_look *look, struct fgt_thread *thread,
-		     const struct fgt_wait *wait)
+		     uint32_t state, const struct fgt_wait *wait)
 {
 	struct fgt_followed_waits *followed = &look->followed;
 
-	thread->waits_for_lock = false;
-	if ((wait->kind != FGT_WAIT_MUTEX && wait->kind != FGT_WAIT_RWLOCK &&
-	     wait->kind != FGT_WAIT_PI_LOCK) ||
+	thread->is_followed = false;
+	if ((!is_lock(wait->kind) &&
+	     (wait->kind != FGT_WAIT_EVENTS || look->is_embedded)) ||
 	    !make_room(followed))
 		return;
-	thread->waits_for_lock = true;
-	thread->lock_waits++; /* an older entry of it is none any more */
+	thread->is_followed = true;
+	thread->followed_waits++; /* an older entry of it is none any more */
 	followed->waits[followed->count++] = (struct fgt_followed){
 		.tid = thread->tid,
-		.lock_waits = thread->lock_waits,
+		.followed_waits = thread->followed_waits,
+		.state = state,
 		.kind = wait->kind,
 		.owner_tid = wait->owner_tid,
 		.address = wait->address,
@@ -343,7 +390,7 @@ static int32_t read_owner(struct fgt_look *look,
 }
 
 static bool has_new_owner(struct fgt_look *look, struct fgt_followed *entry,
-			  struct fgt_thread *thread)
+			  struct fgt_thread *thread, struct fgt_wait *ret_wait)
 {
 	int32_t owner_tid;
 
@@ -357,7 +404,32 @@ static bool has_new_owner(struct fgt_look *look, struct fgt_followed *entry,
 	if (owner_tid == entry->owner_tid)
 		return false;
 	entry->owner_tid = owner_tid;
+	*ret_wait = (struct fgt_wait){
+		.kind = entry->kind,
+		.owner_tid = entry->owner_tid,
+		.address = entry->address,
+		.number = -1,
+		.timeout_ns = entry->timeout_ns,
+	};
 	return true;
+}
+
+/* Once: it is not followed any more. */
+static bool has_new_names(struct fgt_look *look,
+			  const struct fgt_followed *entry,
+			  struct fgt_thread *thread, struct fgt_wait *ret_wait)
+{
+	struct fgt_followed_waits *followed = &look->followed;
+
+	if (entry->read_tick == look->tick || followed->links_left < EPOLL_COST)
+		return false;
+	followed->links_left -= EPOLL_COST / 2;
+	thread->is_followed = false;
+	if (!thread->active) /* idle again at the next chores */
+		fgt_thread_table_activate(&look->threads, thread, 0);
+	return look->is_readable && thread->active &&
+	       read_wait(look, thread, entry->state, true, ret_wait) &&
+	       ret_wait->text[0];
 }
 
 /* The thread that goes on with that wait; NULL: it has moved, or ended. */
@@ -367,13 +439,13 @@ static struct fgt_thread *thread_of(const struct fgt_look *look,
 	struct fgt_thread *thread =
 		fgt_thread_table_find(&look->threads, entry->tid);
 
-	if (!thread || thread->is_ended || !thread->waits_for_lock ||
-	    thread->lock_waits != entry->lock_waits)
+	if (!thread || thread->is_ended || !thread->is_followed ||
+	    thread->followed_waits != entry->followed_waits)
 		return NULL;
 	return thread;
 }
 
-static void begin_owners(struct fgt_look *look)
+static void begin_followed(struct fgt_look *look)
 {
 	struct fgt_followed_waits *followed = &look->followed;
 	uint32_t count = 0;
@@ -384,32 +456,28 @@ static void begin_owners(struct fgt_look *look)
 	followed->tick = look->tick;
 	followed->count = followed->left = count;
 	followed->changed = 0;
+	followed->links_left = LINKS_MAX;
 }
 
-struct fgt_thread *fgt_look_next_owner(struct fgt_look *look,
-				       struct fgt_wait *ret_wait)
+struct fgt_thread *fgt_look_next_reason(struct fgt_look *look,
+					struct fgt_wait *ret_wait)
 {
 	struct fgt_followed_waits *followed = &look->followed;
 
 	if (followed->count && followed->tick != look->tick)
-		begin_owners(look);
-	while (followed->left && followed->changed < NEW_OWNER_MAX) {
+		begin_followed(look);
+	while (followed->left && followed->changed < NEW_REASONS_MAX) {
 		struct fgt_followed *entry =
 			&followed->waits[followed->next++ % followed->count];
 		struct fgt_thread *thread = thread_of(look, entry);
 
 		followed->left--;
-		if (!has_new_owner(look, entry, thread))
-			continue;
-		followed->changed++;
-		*ret_wait = (struct fgt_wait){
-			.kind = entry->kind,
-			.owner_tid = entry->owner_tid,
-			.address = entry->address,
-			.number = -1,
-			.timeout_ns = entry->timeout_ns,
-		};
-		return thread;
+		if (is_lock(entry->kind)
+			    ? has_new_owner(look, entry, thread, ret_wait)
+			    : has_new_names(look, entry, thread, ret_wait)) {
+			followed->changed++;
+			return thread;
+		}
 	}
 	return NULL;
 }

@@ -92,8 +92,8 @@ struct fgt_thread {
 	bool is_restless : 1; /* was found so; see look_polled.c */
 	bool takes_signals : 1; /* was seen in sigtimedwait(2) */
 	bool is_fragile : 1; /* a signal would break what it does */
-	bool waits_for_lock : 1; /* see fgt_look_follow() */
-	uint8_t lock_waits : 2; /* waits for locks so far, modulo 4 */
+	bool is_followed : 1; /* its wait: see fgt_look_follow() */
+	uint8_t followed_waits : 2; /* such waits so far, modulo 4 */
 	uint8_t young_ticks : 4; /* at which its name was read again */
 	uint8_t open_looks : 4; /* at which it did not block the signal */
 	uint8_t signal_refusals : 4; /* looks since at which it did */

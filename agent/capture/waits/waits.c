@@ -8,15 +8,14 @@
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <linux/wait.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 
 #include "agent/capture/waits/futex.h"
+#include "agent/capture/waits/polled.h"
 
-#define POLL_SHOWN 8
 #define HOLDER_MAX 40
 #define PATH_SHOWN 44 /* of a file that is locked, for the holder's sake */
 #define SECOND_NS  1000000000u
@@ -147,31 +146,42 @@ static uint64_t read_timeout(const struct call *call, const uint64_t *args,
 
 /* ---- Descriptors -------------------------------------------------------- */
 
-static void read_poll(const uint64_t *args,
-		      const struct fgt_wait_source *source,
-		      struct fgt_wait *wait)
+static bool is_poll(int32_t number)
 {
-	struct pollfd polled[POLL_SHOWN];
-	uint64_t count = args[1] < POLL_SHOWN ? args[1] : POLL_SHOWN;
-	size_t len = 0;
-
-	if (!count || !source->read(source->context, args[0], polled,
-				    count * sizeof(*polled)))
-		return;
-	for (uint64_t i = 0; i < count && len < sizeof(wait->text); i++)
-		len += (size_t)snprintf(
-			wait->text + len, sizeof(wait->text) - len, "%s%d",
-			i ? ", " : "descriptors ", polled[i].fd);
+#ifdef SYS_poll
+	if (number == SYS_poll)
+		return true;
+#endif
+	return number == SYS_ppoll;
 }
 
 /* Without descriptors these are pauses. */
 static bool counts_descriptors(int32_t number)
 {
 #ifdef SYS_poll
-	if (number == SYS_poll || number == SYS_select)
+	if (number == SYS_select)
 		return true;
 #endif
-	return number == SYS_ppoll || number == SYS_pselect6;
+	return is_poll(number) || number == SYS_pselect6;
+}
+
+static void read_polled(const struct call *call, const uint64_t *args,
+			const struct fgt_wait_source *source,
+			struct fgt_wait *wait)
+{
+	struct fgt_polled polled = { 0 };
+	char before[32] = "";
+
+	if (is_poll(call->number)) {
+		fgt_polled_read_poll(args, source, &polled);
+	} else if (counts_descriptors(call->number)) {
+		fgt_polled_read_select(args, source, &polled);
+	} else if (call->id != NONE && call->number != SYS_io_uring_enter) {
+		snprintf(before, sizeof(before), FGT_WAIT_EPOLL "%d of ",
+			 wait->number);
+		fgt_polled_read_epoll(wait->number, source, &polled);
+	}
+	fgt_polled_write(&polled, source, before, wait->text);
 }
 
 /* What is waited for, and who has it. */
@@ -217,12 +227,8 @@ static void read_detail(const struct call *call, const uint64_t *args,
 		wait->kind = FGT_WAIT_SLEEP;
 		wait->number = -1;
 	}
-#ifdef SYS_poll
-	if (call->number == SYS_poll)
-		read_poll(args, source, wait);
-#endif
-	if (call->number == SYS_ppoll)
-		read_poll(args, source, wait);
+	if (wait->kind == FGT_WAIT_EVENTS)
+		read_polled(call, args, source, wait);
 }
 
 void fgt_wait_of_call(int32_t number, struct fgt_wait *ret_wait)

@@ -27,6 +27,13 @@ struct fgt_wait_source {
 	 * known. NULL: nothing may be asked. */
 	bool (*describe)(void *context, int32_t descriptor, char *text,
 			 size_t size);
+	/* It has waited for a tick or longer: worth a call of describe() for
+	 * each descriptor of a poll, too. */
+	bool names_polled;
+	/* /proc/PID/fdinfo/DESCRIPTOR of an epoll descriptor, as much as fits,
+	 * with a NUL: its length; negative: not known. NULL likewise. */
+	int (*list_epoll)(void *context, int32_t descriptor, char *text,
+			  size_t size);
 	/* The process that holds a lock on a file, of flock(2) or fcntl(2), for
 	 * which the thread waits: "cron (pid 12)"; false: not known. NULL
 	 * likewise. */

@@ -6,6 +6,7 @@ test_waits.py BUILD"""
 import bisect
 import collections
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -60,6 +61,19 @@ def waits_of(path):
     return waits
 
 
+def check_events(mode, name, found, number):
+    """Of descriptors that are named once the wait lasts."""
+    ok(f"{mode}: {name} has its number", found[2] == number, (found, number))
+    prefix = f"epoll {number} of " if name.startswith("epoll") else ""
+    each = r"\d+ \(eventfd\)"
+    names = rf"descriptors {each}(, {each}){{7}} and 12 more" \
+        if name == "epoll_many" else \
+        r"descriptors \d+ \(pipe\), \d+ \(tcp port \d+\), " \
+        r"\d+ \(timerfd\), \d+ \(eventfd\)"
+    ok(f"{mode}: {name} names its descriptors",
+       re.fullmatch(prefix + names, found[4] or found[3]), found)
+
+
 def check(mode, waiting, waits):
     for tid, (name, kind, number) in waiting.expected.items():
         found = waits.get(tid, ("no reason", 0, -1, "", ""))
@@ -79,6 +93,8 @@ def check(mode, waiting, waits):
                    found)
             ok(f"{mode}: {name} has its number", found[2] == number,
                (found, number))
+        elif kind == "events":
+            check_events(mode, name, found, number)
         if name in ("flock", "record"):
             child = next(number for _, kind, number in
                          waiting.expected.values() if kind == "child")

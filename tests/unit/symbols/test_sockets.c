@@ -271,6 +271,35 @@ static void others_keep_what_they_have(void **state)
 	assert_int_equal(fgt_sockets_name(slice, -1), 0);
 }
 
+/* Among other descriptors of a poll. */
+static void sockets_of_polls_are_named(void **state)
+{
+	struct sockaddr_storage address = { .ss_family = AF_INET };
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
+	FGT_AUTO(fgt_fd_close)
+	int proc_fd = open("/proc/self", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	FGT_AUTO(fgt_fd_close) int fd = listen_at(AF_INET, &address);
+	char text[128], wanted[128];
+	const char *texts[] = { text,
+				"descriptors 3 (pipe), 4 (x socket:[7])" };
+	struct stat status;
+
+	(void)state;
+	assert_int_equal(fstat(fd, &status), 0);
+	snprintf(text, sizeof(text),
+		 "descriptors 3 (pipe), 5 (socket:[%llu]), 6 (socket:[1])",
+		 (unsigned long long)status.st_ino);
+	snprintf(wanted, sizeof(wanted),
+		 "descriptors 3 (pipe), 5 (tcp port %u), 6 (socket:[1])",
+		 port_of(fd));
+	slice = slice_of(texts, 2);
+	slice->waits[0].kind = slice->waits[1].kind = FGT_WAIT_EVENTS;
+	assert_int_equal(fgt_sockets_name(slice, proc_fd), 0);
+	assert_string_equal(fgt_slice_string(slice, slice->waits[0].object),
+			    wanted);
+	assert_int_equal(slice->waits[1].object, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -279,6 +308,7 @@ int main(void)
 		cmocka_unit_test(sockets_without_names_get_none_of_others),
 		cmocka_unit_test(unix_sockets_are_named),
 		cmocka_unit_test(others_keep_what_they_have),
+		cmocka_unit_test(sockets_of_polls_are_named),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
