@@ -68,19 +68,54 @@ static bool is_match(const char *pattern, const char *text)
 
 /* ---- Functions and threads ----------------------------------------------- */
 
-/* Does a function of the frame match, inlined or not? */
+/* Of "a::f(int) const": up to its parameters, "a::f". */
+static size_t bare_len(const char *function)
+{
+	const char *at = strrchr(function, ')');
+	unsigned int depth = 0;
+
+	if (!at || (at[1] && at[1] != ' '))
+		return strlen(function);
+	for (; at > function; at--) {
+		if (*at == ')')
+			depth++;
+		else if (*at == '(' && --depth == 0)
+			return (size_t)(at - function);
+	}
+	return strlen(function);
+}
+
+/* With its parameters, or without them. -ENOMEM. */
+static int match_function(const char *pattern, const char *function,
+			  bool *ret_is_match)
+{
+	FGT_AUTO(free) void *memory = NULL;
+	char *bare;
+
+	*ret_is_match = is_match(pattern, function);
+	if (*ret_is_match || !strchr(function, '('))
+		return 0;
+	memory = bare = strndup(function, bare_len(function));
+	if (!bare)
+		return -ENOMEM;
+	*ret_is_match = is_match(pattern, bare);
+	return 0;
+}
+
+/* Does a function of the frame match, inlined or not? Each text is matched
+ * once. */
 static int match_frames(const struct fgt_ring_slice *slice, const char *pattern,
 			bool *frames)
 {
-	enum {
-		UNKNOWN,
-		NO,
-		YES
-	};
-	uint8_t *texts;
+	FGT_AUTO(free) void *memory = NULL;
+	struct {
+		bool is_known, is_match;
+	} * texts;
+	int r = 0;
 
 	if (!FGT_ARRAY_NEW(texts, slice->strings.count))
 		return -ENOMEM;
+	memory = texts;
 	for (uint32_t i = 0; i < slice->frame_count; i++) {
 		const struct fgt_slice_frame *frame = &slice->frames[i];
 
@@ -89,16 +124,16 @@ static int match_frames(const struct fgt_ring_slice *slice, const char *pattern,
 			uint32_t id = slice->symbols[frame->symbol_first + k]
 					      .function;
 
-			if (texts[id] == UNKNOWN)
-				texts[id] =
-					is_match(pattern,
-						 fgt_slice_string(slice, id))
-						? YES
-						: NO;
-			frames[i] = texts[id] == YES;
+			if (!texts[id].is_known)
+				r = match_function(pattern,
+						   fgt_slice_string(slice, id),
+						   &texts[id].is_match);
+			if (r < 0)
+				return r;
+			texts[id].is_known = true;
+			frames[i] = texts[id].is_match;
 		}
 	}
-	free(texts);
 	return 0;
 }
 

@@ -17,7 +17,7 @@ struct fgt_filter {
 	const char *thread; /* its name, or its number */
 	const char *state; /* "futex", "epoll_*"; "blocked": all but running and
 			    * runnable */
-	const char *function; /* anywhere on the stack */
+	const char *function; /* anywhere on the stack; "f" is f(int), too */
 	bool is_running; /* or runnable */
 	bool is_busy; /* threads that have changed at all */
 };

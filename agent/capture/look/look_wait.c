@@ -42,7 +42,7 @@
  * kernel writes as a whole, counts as so many. */
 #define LINKS_MAX  256u
 #define EPOLL_COST 16u
-/* CPU time: lists of some thousand entries take longer. */
+/* CPU time: lists of about a thousand entries take longer. */
 #define EPOLL_NS_MAX 1000000
 
 struct reading {

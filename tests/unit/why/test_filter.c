@@ -84,6 +84,41 @@ static void samples_pass_by_thread_state_and_function(void **state)
 			 40);
 }
 
+static bool takes(const char *function, const char *pattern)
+{
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *slice = fixture_new(TICKS);
+	bool *marks = NULL, is_taken;
+
+	fixture_thread(slice, 1, "worker");
+	fixture_run(slice, 0, 0, TICKS, fixture_stack(slice, function),
+		    FGT_STATE_RUNNING);
+	assert_int_equal(
+		fgt_filter_mark(&(struct fgt_filter){ .function = pattern },
+				slice, &marks),
+		0);
+	is_taken = marks[0];
+	free(marks);
+	return is_taken;
+}
+
+static void functions_pass_without_their_parameters(void **state)
+{
+	(void)state;
+	assert_true(takes("f()", "f"));
+	assert_true(takes("f(int)", "f"));
+	assert_true(takes("f(int)", "f(int)"));
+	assert_true(takes("a::f(void (*)(int), b<c()>) const", "a::f"));
+	assert_true(takes("f(int) [clone .cold]", "f"));
+	assert_true(takes("a::operator()(int) const", "a::operator()"));
+	assert_true(takes("(anonymous namespace)::f(int)", "*::f"));
+	assert_false(takes("(anonymous namespace)::f", ""));
+	assert_false(takes("f(int)::{lambda()#1}::operator()() const", "f"));
+	assert_false(takes("ff()", "f"));
+	assert_false(takes("(f)", ""));
+	assert_false(takes(")", ""));
+}
+
 static void empty_part_is_explained(void **state)
 {
 	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = sample();
@@ -207,6 +242,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(samples_pass_by_thread_state_and_function),
+		cmocka_unit_test(functions_pass_without_their_parameters),
 		cmocka_unit_test(empty_part_is_explained),
 		cmocka_unit_test(error_names_the_part_that_is_wrong),
 		cmocka_unit_test(slice_of_one_tick_passes),
