@@ -76,7 +76,7 @@ struct fgt_wait {
 			    * tick; 0: none, or not known */
 	uint64_t address; /* of the lock or futex word; 0: none */
 	/* As asked for, to two significant digits; 0: without end, or not
-	 * known. */
+	 * known. Of a wait until an instant, what was left as it was read. */
 	uint64_t timeout_ns;
 	int32_t number; /* see kind; -1: none */
 	char text[FGT_WAIT_TEXT_MAX];

@@ -128,6 +128,19 @@ static STEP void *await(void *argument)
 	return argument;
 }
 
+static STEP void *await_until(void *argument)
+{
+	struct timespec end;
+
+	print("await_until", "notification", 0);
+	clock_gettime(CLOCK_REALTIME, &end);
+	end.tv_sec += 3600;
+	pthread_mutex_lock(&g_condition_mutex);
+	for (;;)
+		pthread_cond_timedwait(&g_condition, &g_condition_mutex, &end);
+	return argument;
+}
+
 static STEP void *acquire(void *argument)
 {
 	print("acquire", "notification", 0);
@@ -303,6 +316,7 @@ int main(void)
 	pthread_rwlock_rdlock(&g_read_rwlock);
 	start(write_read_lock);
 	start(await);
+	start(await_until);
 	start(acquire);
 	start(read_pipe);
 	start(await_child);

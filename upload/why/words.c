@@ -207,6 +207,11 @@ void fgt_words_add_wait(struct fgt_words *words,
 			fgt_words_add(words, "%s",
 				      fgt_slice_state_name(slice, state));
 	}
+	if (of && kind != FGT_WAIT_SLEEP && of->timeout_ns) {
+		fgt_words_add(words, " (at most ");
+		fgt_words_add_ms(words, (double)of->timeout_ns / 1e6);
+		fgt_words_add(words, ")");
+	}
 }
 
 static bool is_in_kernel(const struct fgt_ring_slice *slice, uint32_t stack)

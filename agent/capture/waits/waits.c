@@ -15,11 +15,13 @@
 
 #include "agent/capture/waits/futex.h"
 #include "agent/capture/waits/polled.h"
+#include "ringbuf/base/clock.h"
 
-#define HOLDER_MAX 40
-#define PATH_SHOWN 44 /* of a file that is locked, for the holder's sake */
-#define SECOND_NS  1000000000u
-#define MS_NS	   1000000u
+#define HOLDER_MAX     40
+#define PATH_SHOWN     44 /* of a file that is locked, for the holder's sake */
+#define SECOND_NS      1000000000u
+#define MS_NS	       1000000u
+#define INSTANT_MAX_NS (UINT64_C(1000000000) * UINT32_MAX)
 
 /* Which argument of a call is what; numbers from 0 on, NONE without. */
 enum {
@@ -121,11 +123,56 @@ static uint64_t read_timespec(const struct fgt_wait_source *source,
 
 	if (!address ||
 	    !source->read(source->context, address, &time, sizeof(time)) ||
-	    time.tv_sec < 0 || time.tv_sec > INT32_MAX || time.tv_nsec < 0 ||
+	    time.tv_sec < 0 || time.tv_sec > UINT32_MAX || time.tv_nsec < 0 ||
 	    time.tv_nsec >= (long)SECOND_NS)
 		return 0;
-	return fgt_wait_round_ns((uint64_t)time.tv_sec * SECOND_NS +
-				 (uint64_t)time.tv_nsec);
+	return (uint64_t)time.tv_sec * SECOND_NS + (uint64_t)time.tv_nsec;
+}
+
+static uint64_t read_length(const struct fgt_wait_source *source,
+			    uint64_t address)
+{
+	return fgt_wait_round_ns(read_timespec(source, address));
+}
+
+/*
+ * What is left until that instant; 0: not known. The wait has begun at most a
+ * tick ago: rounded up, it is most often what was asked for.
+ */
+static uint64_t read_instant(const struct fgt_wait_source *source,
+			     clockid_t clock, uint64_t address)
+{
+	uint64_t end_ns = read_timespec(source, address), unit = 1, left_ns;
+	uint64_t now_ns = end_ns ? fgt_clock_ns(clock) : 0;
+
+	if (end_ns <= now_ns || end_ns - now_ns > INSTANT_MAX_NS)
+		return 0;
+	left_ns = end_ns - now_ns;
+	while (left_ns / unit >= 100)
+		unit *= 10;
+	return (left_ns + unit - 1) / unit * unit;
+}
+
+static uint64_t read_futex_time(const uint64_t *args,
+				const struct fgt_wait_source *source)
+{
+	bool is_real = args[1] & FUTEX_CLOCK_REALTIME;
+
+	switch ((uint32_t)args[1] & FUTEX_CMD_MASK) {
+	case FUTEX_WAIT:
+		return read_length(source, args[3]);
+	case FUTEX_LOCK_PI:
+		is_real = true;
+		break;
+	case FUTEX_WAIT_BITSET:
+	case FUTEX_WAIT_REQUEUE_PI:
+	case FUTEX_LOCK_PI2:
+		break;
+	default:
+		return 0;
+	}
+	return read_instant(source, is_real ? CLOCK_REALTIME : CLOCK_MONOTONIC,
+			    args[3]);
 }
 
 static uint64_t read_timeout(const struct call *call, const uint64_t *args,
@@ -135,11 +182,13 @@ static uint64_t read_timeout(const struct call *call, const uint64_t *args,
 
 	if (call->time == NONE)
 		return 0;
-	/* An instant, not a length. */
 	if (call->number == SYS_clock_nanosleep && args[1] & TIMER_ABSTIME)
-		return 0;
+		return args[0] == CLOCK_REALTIME || args[0] == CLOCK_MONOTONIC
+			       ? read_instant(source, (clockid_t)args[0],
+					      args[call->time])
+			       : 0;
 	if (!call->is_ms)
-		return read_timespec(source, args[call->time]);
+		return read_length(source, args[call->time]);
 	ms = (int32_t)args[call->time];
 	return ms > 0 ? fgt_wait_round_ns((uint64_t)ms * MS_NS) : 0;
 }
@@ -253,9 +302,7 @@ void fgt_wait_decode(int32_t number, const uint64_t args[6],
 	fgt_wait_of_call(number, ret_wait);
 	if (number == SYS_futex) {
 		fgt_futex_decode(args, source, ret_wait);
-		/* The time of the others is an instant. */
-		if (((uint32_t)args[1] & FUTEX_CMD_MASK) == FUTEX_WAIT)
-			ret_wait->timeout_ns = read_timespec(source, args[3]);
+		ret_wait->timeout_ns = read_futex_time(args, source);
 	} else if (call) {
 		read_detail(call, args, source, ret_wait);
 	}

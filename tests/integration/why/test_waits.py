@@ -46,18 +46,20 @@ class Waiting:
 
 
 def waits_of(path):
-    """tid → (kind, owner, number, text, object) of its last run."""
+    """tid → (kind, owner, number, text, object, timeout_ns) of its last
+    run."""
     with open(path, "rb") as file:
         found = Slice(file.read())
     reasons = dict(found.run_waits)
     waits = {}
     for run, (thread, *_) in enumerate(found.runs):
         if run in reasons:
-            kind, owner, _, number, _, text, name = \
+            kind, owner, _, number, timeout, text, name = \
                 found.waits[reasons[run] - 1]
             waits[found.threads[thread][0]] = (
                 KINDS[kind], owner, number,
-                found.string(text).decode(), found.string(name).decode())
+                found.string(text).decode(), found.string(name).decode(),
+                timeout)
     return waits
 
 
@@ -76,7 +78,7 @@ def check_events(mode, name, found, number):
 
 def check(mode, waiting, waits):
     for tid, (name, kind, number) in waiting.expected.items():
-        found = waits.get(tid, ("no reason", 0, -1, "", ""))
+        found = waits.get(tid, ("no reason", 0, -1, "", "", 0))
         if not ok(f"{mode}: {name} waits for {kind}", found[0] == kind, found):
             continue
         if kind in OWNED:
@@ -95,13 +97,16 @@ def check(mode, waiting, waits):
                (found, number))
         elif kind == "events":
             check_events(mode, name, found, number)
+        if name == "await_until":
+            ok(f"{mode}: {name} has the time that is left",
+               3500e9 < found[5] <= 3600e9, found)
         if name in ("flock", "record"):
             child = next(number for _, kind, number in
                          waiting.expected.values() if kind == "child")
             ok(f"{mode}: {name} names the process that has the file",
                found[3].endswith(f", held by waits (pid {child})"), found)
     pipe = next((waits.get(tid) for tid, (name, *_) in waiting.expected.items()
-                 if name == "pipe"), None) or [""] * 5
+                 if name == "pipe"), None) or [""] * 6
     ok(f"{mode}: the descriptor is a pipe", pipe[3].startswith("pipe:["), pipe)
 
 

@@ -356,6 +356,41 @@ static void sleep_has_its_length(void **state)
 	assert_int_equal(fgt_wait_round_ns(1450), 1500);
 }
 
+/* As pthread_cond_timedwait(), sem_timedwait() and timed locks wait. */
+static void wait_until_an_instant_has_what_is_left(void **state)
+{
+	uint64_t bits = FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, left_ns;
+	struct timespec end;
+	uint32_t word = 0;
+
+	(void)state;
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	end.tv_sec += 50;
+	left_ns = decode(SYS_futex, ADDRESS(word), bits, 0, ADDRESS(end))
+			  .timeout_ns;
+	assert_int_equal(left_ns, UINT64_C(50000000000));
+	assert_int_equal(decode(SYS_clock_nanosleep, CLOCK_MONOTONIC,
+				TIMER_ABSTIME, ADDRESS(end), 0)
+				 .timeout_ns,
+			 UINT64_C(50000000000));
+	/* Long ago by the other clock. */
+	bits |= FUTEX_CLOCK_REALTIME;
+	assert_int_equal(decode(SYS_futex, ADDRESS(word), bits, 0, ADDRESS(end))
+				 .timeout_ns,
+			 0);
+	clock_gettime(CLOCK_REALTIME, &end);
+	end.tv_sec += 7;
+	assert_int_equal(decode(SYS_futex, ADDRESS(word), bits, 0, ADDRESS(end))
+				 .timeout_ns,
+			 UINT64_C(7000000000));
+	end.tv_sec = 7;
+	assert_int_equal(
+		decode(SYS_futex, ADDRESS(word), FUTEX_WAIT, 0, ADDRESS(end))
+				.timeout_ns /
+			1000000000,
+		7);
+}
+
 static void descriptors_and_children_have_numbers(void **state)
 {
 	const struct pollfd polled[2] = { { .fd = 3 }, { .fd = 12 } };
@@ -446,6 +481,7 @@ int main(void)
 		cmocka_unit_test(thread_that_is_joined_is_named),
 		cmocka_unit_test(holder_of_file_is_named),
 		cmocka_unit_test(sleep_has_its_length),
+		cmocka_unit_test(wait_until_an_instant_has_what_is_left),
 		cmocka_unit_test(descriptors_and_children_have_numbers),
 		cmocka_unit_test(calls_alone_have_a_kind),
 		cmocka_unit_test(wait_that_is_over_is_not_looked_into),
