@@ -41,6 +41,9 @@ struct fgt_open_request {
 	/* Whose file system it may be: that user is charged for the wait. */
 	uint32_t uid;
 	bool is_of_user; /* of any other user but root: -EPERM */
+	/* What that user may not read is not read for them: the target chose
+	 * the name, and links lead anywhere. Their groups do not count. */
+	bool is_by_user;
 	uint64_t size_max; /* of a larger one: -EFBIG; 0: any */
 	uint64_t dev, ino; /* of another one: -ESTALE; ino 0: any */
 	const struct fgt_file_version *known; /* -EALREADY; NULL: none */

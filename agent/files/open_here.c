@@ -7,7 +7,9 @@
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/fsuid.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
@@ -17,6 +19,7 @@
 #include "ringbuf/base/owner.h"
 
 #define PIECE_BYTES (256u << 10)
+#define NO_GROUP    65534u
 /* Of a process whose first thread has ended, /proc/self has none. */
 #define OWN_FD "/proc/thread-self/fd/%d"
 
@@ -172,8 +175,8 @@ bool fgt_open_is_path(const struct fgt_open_request *request)
 	       request->place == FGT_OPEN_NAMED;
 }
 
-int fgt_open_here(const struct fgt_open_request *request,
-		  struct fgt_opened_file *ret_file)
+static int open_checked(const struct fgt_open_request *request,
+			struct fgt_opened_file *ret_file)
 {
 	FGT_AUTO(fgt_fd_close) int path_fd = find(request);
 	FGT_AUTO(fgt_fd_close) int fd = -1;
@@ -201,4 +204,29 @@ int fgt_open_here(const struct fgt_open_request *request,
 	ret_file->status = status;
 	ret_file->fd = FGT_TAKE_FD(fd);
 	return 0;
+}
+
+/* Opens files with the rights of that user from now on. The kernel takes those
+ * to read all files away, and gives them back to root. */
+static bool become(uint32_t uid, uint32_t gid)
+{
+	setfsgid(gid);
+	setfsuid(uid);
+	return (uint32_t)setfsuid((uid_t)-1) == uid &&
+	       (uint32_t)setfsgid((gid_t)-1) == gid;
+}
+
+int fgt_open_here(const struct fgt_open_request *request,
+		  struct fgt_opened_file *ret_file)
+{
+	uint32_t own_uid = geteuid(), own_gid = getegid();
+	int r = -EPERM;
+
+	if (!request->is_by_user || request->uid == own_uid)
+		return open_checked(request, ret_file);
+	if (become(request->uid, NO_GROUP))
+		r = open_checked(request, ret_file);
+	if (!become(own_uid, own_gid) && own_uid == 0)
+		abort(); /* all else would be opened as that user */
+	return r;
 }

@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <linux/capability.h>
 #include <signal.h>
 #include <stddef.h>
@@ -30,7 +31,8 @@
 static void drop_rights(void)
 {
 	const int kept_by_5_9[] = { CAP_DAC_READ_SEARCH, CAP_SYS_PTRACE,
-				    CAP_CHECKPOINT_RESTORE };
+				    CAP_CHECKPOINT_RESTORE, CAP_SETUID,
+				    CAP_SETGID };
 	struct __user_cap_header_struct head = {
 		.version = _LINUX_CAPABILITY_VERSION_3
 	};
@@ -41,6 +43,8 @@ static void drop_rights(void)
 		kept[kept_by_5_9[i] / 32] |= 1u << (kept_by_5_9[i] % 32);
 	if (prctl(PR_CAPBSET_READ, CAP_CHECKPOINT_RESTORE) < 0)
 		kept[CAP_SYS_ADMIN / 32] |= 1u << (CAP_SYS_ADMIN % 32);
+	/* Of root, while it opens files as other users. */
+	(void)setgroups(0, NULL);
 	if (syscall(SYS_capget, &head, data) == 0) {
 		for (size_t i = 0; i < 2; i++) {
 			data[i].permitted &= kept[i];
@@ -123,6 +127,7 @@ static void serve_one(const struct fgt_reader_order *order, int dir_fd)
 		.is_copied = order->is_copied,
 		.uid = order->uid,
 		.is_of_user = order->is_of_user,
+		.is_by_user = order->is_by_user,
 		.size_max = order->size_max,
 		.dev = order->dev,
 		.ino = order->ino,

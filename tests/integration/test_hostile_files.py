@@ -286,6 +286,53 @@ def large_debug_files_are_not_read_in_the_daemon(checks, bench):
         daemon.end()
 
 
+HIDDEN = r"""
+#include <stdio.h>
+#include <unistd.h>
+static __attribute__((noinline)) int hidden_name(void)
+{
+	return usleep(100000) + (int)getpid();
+}
+int main(void)
+{
+	puts("ready");
+	fflush(stdout);
+	for (;;)
+		hidden_name();
+}
+"""
+
+
+def files_that_a_user_may_not_read_give_no_names(checks, bench):
+    """Fault U6: a debug link leads by a symbolic link to a file of root."""
+    program = compile_text(bench, "hidden", HIDDEN)
+    folder = bench.path("root-only")
+    os.mkdir(folder)
+    debug = os.path.join(folder, "debug")
+    subprocess.run(["objcopy", program, debug], check=True)
+    os.symlink(debug, program + ".debug")
+    subprocess.run(["objcopy", "--strip-all",
+                    "--add-gnu-debuglink=" + program + ".debug", program],
+                   check=True)
+    for file_mode, folder_mode, is_named in (
+            (0o600, 0o711, False), (0o644, 0o700, False),
+            (0o644, 0o711, True)):
+        os.chmod(debug, file_mode)
+        os.chmod(folder, folder_mode)
+        daemon = Daemon(bench, f"hidden-{file_mode:o}-{folder_mode:o}")
+        child = bench.start([program], stdout=subprocess.PIPE, as_nobody=True)
+        child.stdout.readline()
+        daemon.attach(child.pid)
+        time.sleep(1)
+        stack = str(stack_of(bench, daemon, child.pid))
+        checks.ok(f"a debug file of mode {file_mode:o} in a folder of mode "
+                  f"{folder_mode:o} gives {'' if is_named else 'no '}names",
+                  "nanosleep" in stack and
+                  ("hidden_name" in stack) == is_named, stack)
+        child.kill()
+        daemon.end()
+
+
 def misplaced(bench, what, path):
     return waiting(bench, "misplaced", what, path)
 
@@ -409,7 +456,8 @@ def main():
                 only_with_stuck_files(files_that_cannot_be_closed),
                 large_tables_leave_room_for_other_programs,
                 large_debug_files_are_not_read_in_the_daemon,
-                *((row_servers_cost_their_user_only,)
+                *((row_servers_cost_their_user_only,
+                   files_that_a_user_may_not_read_give_no_names)
                   if os.getuid() == 0 else ()),
                 only_with_stuck_files(stacks_in_files_are_not_read),
                 only_with_stuck_files(code_in_files_is_not_opened),

@@ -75,6 +75,7 @@ static bool try_below(int root_fd, bool is_trusted,
 		.dir_fd = root_fd,
 		.path = search->found->path,
 		.uid = places->root->uid,
+		.is_by_user = !is_trusted,
 		.is_trusted = is_trusted,
 		.left_ms = places->left_ms,
 	};
