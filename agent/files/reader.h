@@ -15,8 +15,7 @@
 struct fgt_reader_order {
 	uint32_t place;
 	uint32_t uid;
-	uint8_t is_link_refused, is_copied, is_of_user, is_by_user,
-		has_known;
+	uint8_t is_link_refused, is_copied, is_of_user, is_by_user, has_known;
 	uint64_t size_max, dev, ino;
 	struct fgt_file_version known;
 	char path[FGT_OPEN_PATH_MAX];

@@ -113,6 +113,28 @@ def takes_over(checks, daemon):
     checks.ok("a third one does not", "runs on" in second_daemon(daemon))
 
 
+def many_large_tables_are_all_used(checks, bench):
+    """Fault T4: more rules than there are addresses for, which are found by a
+    search table and need not be read."""
+    caller = compile_text(bench, "caller", CALLER, "-ldl")
+    libraries = [compile_text(bench, f"found{i}.so",
+                              LINK.replace("NAME", f"link{i}"), "-shared",
+                              "-fPIC") for i in range(14)]
+    for path in libraries:
+        enlarge_rules(path, 63 << 20)
+    daemon = Daemon(bench, "many-tables")
+    child = bench.start([caller, *libraries], stdout=subprocess.PIPE,
+                        as_nobody=True)
+    child.stdout.readline()
+    daemon.attach(child.pid)
+    time.sleep(3)
+    stack = stack_of(bench, daemon, child.pid)
+    checks.ok("a program of 14 files with 63 MiB of rules has whole stacks",
+              ";".join(f"link{i}" for i in range(14)) in stack, stack)
+    child.kill()
+    daemon.end()
+
+
 def second_daemon(daemon):
     return subprocess.run(daemon.command(), capture_output=True, text=True,
                           timeout=20).stderr
@@ -455,6 +477,7 @@ def main():
     run_groups((memory_of_huge_pages_is_refused,
                 only_with_stuck_files(files_that_cannot_be_closed),
                 large_tables_leave_room_for_other_programs,
+                many_large_tables_are_all_used,
                 large_debug_files_are_not_read_in_the_daemon,
                 *((row_servers_cost_their_user_only,
                    files_that_a_user_may_not_read_give_no_names)

@@ -78,6 +78,12 @@ size_t fgt_cfi_table_size(const struct fgt_cfi_table *table)
 		       sizeof(struct index_entry);
 }
 
+size_t fgt_cfi_table_room(const struct fgt_cfi_table *table)
+{
+	return table->hdr.len + table->eh_frame.section.len +
+	       table->debug_frame.section.len;
+}
+
 static int check_range(const struct fgt_elf_source *source,
 		       const struct fgt_elf_range *range)
 {

@@ -42,6 +42,8 @@ FGT_DEFINE_AUTO(struct fgt_cfi_table *, fgt_cfi_table_free);
 
 /* Bytes of memory that it holds by now. */
 size_t fgt_cfi_table_size(const struct fgt_cfi_table *table);
+/* Bytes of addresses that it has, also for what is not read yet. */
+size_t fgt_cfi_table_room(const struct fgt_cfi_table *table);
 
 /*
  * -ENOENT no rule covers the address, -EBADMSG the one that should is broken,

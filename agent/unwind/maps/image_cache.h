@@ -37,7 +37,7 @@ struct fgt_image_file {
 	bool has_no_cfi; /* tried: it has no rules */
 	uint64_t refused_ns; /* no room for its rules: when, + 1; 0: never */
 	struct fgt_cfi_table *cfi; /* NULL: not loaded, or given back */
-	size_t cfi_bytes; /* counted of it */
+	size_t cfi_bytes, cfi_room; /* counted of it */
 	struct fgt_image_file *more_recent, *less_recent; /* with a table */
 };
 
@@ -65,6 +65,7 @@ struct fgt_image_cache {
 	/* Files that have a table, by their last use. */
 	struct fgt_image_file *most_recent, *least_recent;
 	size_t cfi_max; /* bytes of all tables */
+	size_t cfi_room; /* their addresses: fgt_cfi_table_room() */
 	size_t whole_bytes; /* of large tables that may be read whole now */
 	uint64_t now_ns; /* of the last fgt_image_cache_tend(), else _new() */
 	uint64_t clock, last_serial;

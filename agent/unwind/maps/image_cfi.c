@@ -17,6 +17,9 @@
  */
 #define LARGE_BYTES ((size_t)64 << 10)
 #define REFILL_NS   UINT64_C(60000000000)
+/* Of addresses. A server has 768 MiB in all, of which a new table takes 128 at
+ * most before another one goes. */
+#define ROOM_BYTES ((size_t)512 << 20)
 
 void fgt_image_cfi_refill(struct fgt_image_cache *cache, uint64_t passed_ns)
 {
@@ -65,7 +68,8 @@ void fgt_image_cfi_drop(struct fgt_image_file *file)
 		return;
 	unlink_file(file);
 	file->cache->counters.cfi_bytes -= file->cfi_bytes;
-	file->cfi_bytes = 0;
+	file->cache->cfi_room -= file->cfi_room;
+	file->cfi_bytes = file->cfi_room = 0;
 	fgt_cfi_table_free(FGT_TAKE(file->cfi));
 }
 
@@ -84,10 +88,14 @@ static void count_bytes(struct fgt_image_file *file)
 	struct fgt_image_cache *cache = file->cache;
 	struct fgt_image_cache_counters *counters = &cache->counters;
 	size_t bytes = fgt_cfi_table_size(file->cfi);
+	size_t room = fgt_cfi_table_room(file->cfi);
 
 	counters->cfi_bytes += bytes - file->cfi_bytes;
+	cache->cfi_room += room - file->cfi_room;
 	file->cfi_bytes = bytes;
-	while (counters->cfi_bytes > cache->cfi_max &&
+	file->cfi_room = room;
+	while ((counters->cfi_bytes > cache->cfi_max ||
+		cache->cfi_room > ROOM_BYTES) &&
 	       cache->least_recent != file) {
 		fgt_image_cfi_drop(cache->least_recent);
 		counters->given_back++;
