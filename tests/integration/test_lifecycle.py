@@ -6,6 +6,7 @@ usage: test_lifecycle.py BUILD
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -32,9 +33,13 @@ class Daemon:
                     self.as_nobody), capture_output=True, text=True,
             timeout=60)
 
+    def path(self, pid):
+        """Of a slice, where the daemon's user may write."""
+        return os.path.join(os.path.dirname(self.socket), f"{pid}.fgt")
+
     def samples(self, pid, last="5s"):
         """The target's samples, or None with the error printed."""
-        fgt = self.bench.path(f"{pid}.fgt")
+        fgt = self.path(pid)
         result = self.call("slice", "--last", last, "-p", str(pid), "-o", fgt)
         if result.returncode == 0:
             result = self.bench.run("convert", fgt, "-o", fgt + ".envelope",
@@ -173,7 +178,7 @@ def check_signal(bench, checks, daemon):
         time.sleep(1.5 if not number else 0)
         stacks, why = (daemon.call(verb, "-p", str(pid)) for verb in
                        ("stacks", "why"))
-        fgt = bench.path(f"{pid}.fgt")
+        fgt = daemon.path(pid)
         daemon.call("slice", "-p", str(pid), "-q", "-o", fgt)
         texts = {"stacks": stacks.stdout, "why": why.stdout,
                  "the note": stacks.stderr,
@@ -203,7 +208,7 @@ def check_sleepers(bench, checks, daemon):
     daemon.call("attach", str(pid))
     time.sleep(2)
     samples = daemon.samples(pid, "1s")
-    fgt = bench.path(f"{pid}.fgt")
+    fgt = daemon.path(pid)
     out = bench.run("convert", fgt, "-o", bench.path("s.json"), "-f", "sentry")
     threads = set()
     if out.returncode == 0:
@@ -244,6 +249,20 @@ def check_other_users(bench, checks):
     checks.ok("permission: another user's process is refused with a remedy",
               attach.returncode == 4 and attach.stderr.count("\n") == 1,
               f"{attach.returncode} {attach.stderr}")
+    child.kill()
+    child.wait()
+    program = shutil.copy2(bench.program("lifecycle"), folder)
+    os.chmod(program, 0o755)
+    child = bench.start([program, "exec", "1", "2"], stdout=subprocess.PIPE,
+                        text=True, as_nobody=True)
+    pid = int(read_until(child.stdout, "ready "))
+    daemon.call("attach", str(pid))
+    time.sleep(2.5)
+    samples = daemon.samples(pid)
+    functions = samples.functions() if samples else set()
+    checks.ok("exec: an ordinary user's agent shows it what came before, too",
+              {"before_exec_work", "after_exec_work"} <= functions,
+              str(sorted(functions)))
     child.kill()
     child.wait()
 

@@ -6,9 +6,11 @@
 #include "agent/daemon/socket/permission.h"
 
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <poll.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "agent/capture/threads/procfs.h"
@@ -75,6 +77,17 @@ bool fgt_peer_is_root(int32_t pid, uint32_t uid, int peer_fd)
 		return geteuid() != 0;
 	/* Its number is not another's by now. */
 	return has_pids && has_users && peer_fd >= 0 && poll(&end, 1, 0) == 0;
+}
+
+bool fgt_agent_has_rights(void)
+{
+	struct __user_cap_header_struct head = {
+		.version = _LINUX_CAPABILITY_VERSION_3
+	};
+	struct __user_cap_data_struct data[2] = { { 0, 0, 0 } };
+
+	return geteuid() == 0 || syscall(SYS_capget, &head, data) < 0 ||
+	       data[0].permitted || data[1].permitted;
 }
 
 bool fgt_uid_is_of_strangers(uint32_t uid)

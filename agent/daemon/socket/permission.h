@@ -25,6 +25,9 @@ bool fgt_owner_is_visible_to(const struct fgt_owner *owner,
  */
 bool fgt_peer_is_root(int32_t pid, uint32_t uid, int peer_fd);
 
+/* Is it root, or has it capabilities of root? */
+bool fgt_agent_has_rights(void);
+
 /* Does the uid stand for all users that the agent's user namespace has no
  * number for? They must not see each other's processes. */
 bool fgt_uid_is_of_strangers(uint32_t uid);
