@@ -24,6 +24,8 @@ KINDS = ("plain", "set-uid", "file capabilities", "not dumpable",
          "user namespace")
 SECRET, PLAIN = "keep_secret", "stay_plain"
 SECOND = 10**9
+# Long enough for its unwind rules, on a busy machine.
+SECRET_MS = "1200"
 libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -89,10 +91,10 @@ def stages(programs, kind):
     secret = programs.secret[kind]
     first = [programs.plain, "-1"]  # go_on() ends it
     return {"now": [*first, secret, "-1"],
-            "there and back": [*first, secret, "600", programs.plain, "-1"],
+            "there and back": [*first, secret, SECRET_MS, programs.plain, "-1"],
             "there and back between two ticks":
                 [*first, secret, "0", programs.plain, "-1"],
-            "ended": [*first, secret, "600"]}
+            "ended": [*first, secret, SECRET_MS]}
 
 
 def wait_for_stacks(daemon, pid):
@@ -139,7 +141,7 @@ def programs_show_what_their_user_may_trace(checks, bench):
         daemon.attach(pid)
     for pid in pids:
         go_on(daemon, pid)
-    time.sleep(1.3)
+    time.sleep(2)
     slices, listed = ask_all(daemon, pids)
     whole = [seen(call(daemon.socket, "slice", pid=pid, last_ns=20 * SECOND))
              for pid in pids]
