@@ -196,10 +196,11 @@ struct fgt_look {
 
 /* Places at which the kernel has put what a signal handler interrupted, and
  * what lay there when a sample was asked for: see look_signal.c. */
-#define FGT_SIGNAL_PLACES 4u
+#define FGT_SIGNAL_PLACES 16u
 struct fgt_signal_places {
 	uint64_t sp[FGT_SIGNAL_PLACES]; /* 0: none */
 	uint64_t hash[FGT_SIGNAL_PLACES]; /* 0: not read */
+	uint8_t unused[FGT_SIGNAL_PLACES]; /* ticks since its last handler */
 	uint32_t next;
 };
 

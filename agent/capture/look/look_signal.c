@@ -13,6 +13,8 @@
 
 /* From there on, the registers: x86-64 needs 256, aarch64 584 bytes. */
 #define PLACE_BYTES 592u
+/* A place is read at so many ticks after its last handler. */
+#define UNUSED_MAX UINT8_MAX
 /* Without a CPU for less, it hardly waited. */
 #define OFF_MIN_NS 200000u
 #define HASH_BEGIN UINT64_C(14695981039346656037)
@@ -42,23 +44,37 @@ void fgt_look_note_signals(struct fgt_look *look, struct fgt_thread *thread)
 	struct fgt_signal_places *places = &thread->active->look->signals;
 	uint8_t bytes[PLACE_BYTES];
 
-	for (uint32_t i = 0; i < FGT_SIGNAL_PLACES && places->sp[i]; i++)
+	for (uint32_t i = 0; i < FGT_SIGNAL_PLACES; i++) {
+		if (places->unused[i]++ == UNUSED_MAX)
+			places->sp[i] = 0;
+		if (!places->sp[i])
+			continue;
 		places->hash[i] = fgt_look_copy(look, thread, places->sp[i],
 						bytes,
 						sizeof(bytes)) == sizeof(bytes)
 					  ? hash_of(bytes)
 					  : 0;
+	}
 }
 
 /* The place's hash at the tick; 0: not known. It is read from now on. */
 static uint64_t find_place(struct fgt_signal_places *places, uint64_t sp)
 {
-	for (uint32_t i = 0; i < FGT_SIGNAL_PLACES; i++)
-		if (places->sp[i] == sp)
+	uint32_t at = places->next;
+
+	for (uint32_t i = 0; i < FGT_SIGNAL_PLACES; i++) {
+		if (places->sp[i] == sp) {
+			places->unused[i] = 0;
 			return places->hash[i];
-	places->sp[places->next] = sp;
-	places->hash[places->next] = 0;
-	places->next = (places->next + 1) % FGT_SIGNAL_PLACES;
+		}
+		if (!places->sp[i])
+			at = i;
+	}
+	if (at == places->next)
+		places->next = (at + 1) % FGT_SIGNAL_PLACES;
+	places->sp[at] = sp;
+	places->hash[at] = 0;
+	places->unused[at] = 0;
 	return 0;
 }
 

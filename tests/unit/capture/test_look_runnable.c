@@ -418,6 +418,29 @@ static void tick_before_a_handler_shows_what_that_interrupted(void **state)
 	fixture->thread->tid = TID;
 }
 
+/* A function and what it calls are interrupted at as many depths. */
+static void handlers_at_several_depths_are_all_known(void **state)
+{
+	static uint8_t altstack[2 * ALTSTACK_BYTES];
+	const unsigned int depths = 12, step = 16;
+	struct fixture *fixture = *state;
+
+	fixture->thread->tid = gettid();
+	for (unsigned int i = 0; i < depths; i++)
+		take_handler(fixture, PERIOD, altstack + i * step);
+	fgt_look_note_signals(&fixture->look, fixture->thread);
+	memset(altstack, 1, sizeof(altstack));
+	for (unsigned int i = 0; i < depths; i++)
+		assert_int_equal(
+			take_handler(fixture, PERIOD, altstack + i * step), 2);
+	/* Long after the last one, none is read. */
+	for (unsigned int i = 0; i <= UINT8_MAX; i++)
+		fgt_look_note_signals(&fixture->look, fixture->thread);
+	memset(altstack, 2, sizeof(altstack));
+	assert_int_equal(take_handler(fixture, PERIOD, altstack), 4);
+	fixture->thread->tid = TID;
+}
+
 int main(void)
 {
 #define LOOK(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
@@ -435,6 +458,7 @@ int main(void)
 		LOOK(wait_after_a_wakeup_is_shown_when_it_has_ended),
 		LOOK(wait_is_shown_in_no_more_ticks_than_fall_into_it),
 		LOOK(tick_before_a_handler_shows_what_that_interrupted),
+		LOOK(handlers_at_several_depths_are_all_known),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
