@@ -38,10 +38,10 @@
 #define FOLLOWED_MAX	1024u
 #define FOLLOWED_MIN	16u
 #define NEW_REASONS_MAX 64u
-/* Descriptors of polls that are looked up in a tick; an epoll's list, which the
- * kernel writes as a whole, counts as so many. */
-#define LINKS_MAX  256u
-#define EPOLL_COST 16u
+/* Descriptors of polls that are looked up in a tick. A wait takes so many at
+ * most: eight, and as many for an epoll's list, which the kernel writes. */
+#define LINKS_MAX 256u
+#define WAIT_COST 16u
 /* CPU time: lists of about a thousand entries take longer. */
 #define EPOLL_NS_MAX 1000000
 
@@ -421,9 +421,9 @@ static bool has_new_names(struct fgt_look *look,
 {
 	struct fgt_followed_waits *followed = &look->followed;
 
-	if (entry->read_tick == look->tick || followed->links_left < EPOLL_COST)
+	if (entry->read_tick == look->tick || followed->links_left < WAIT_COST)
 		return false;
-	followed->links_left -= EPOLL_COST / 2;
+	followed->links_left -= WAIT_COST / 2;
 	thread->is_followed = false;
 	if (!thread->active) /* idle again at the next chores */
 		fgt_thread_table_activate(&look->threads, thread, 0);
