@@ -79,6 +79,18 @@ def check_kill_of_many_threads(bench, checks, daemon):
               counted == 0, counted)
 
 
+def check_one_ring(checks, daemon, pid, what):
+    """Returns the samples of a program that has executed itself again."""
+    daemon.call("attach", str(pid))
+    time.sleep(3.5)
+    samples = daemon.samples(pid)
+    functions = samples.functions() if samples else set()
+    checks.ok(f"exec: {what}",
+              {"before_exec_work", "after_exec_work"} <= functions,
+              str(sorted(functions)))
+    return samples
+
+
 def check_fork_and_exec(bench, checks, daemon):
     child, pid = start(bench, "fork", "1", "3")
     daemon.call("attach", str(pid))
@@ -90,13 +102,8 @@ def check_fork_and_exec(bench, checks, daemon):
               str(sorted(functions)))
     child.wait()
     child, pid = start(bench, "exec", "1", "2")
-    daemon.call("attach", str(pid))
-    time.sleep(3.5)
-    samples = daemon.samples(pid)
-    functions = samples.functions() if samples else set()
-    checks.ok("exec: work before and after it is seen in one ring",
-              {"before_exec_work", "after_exec_work"} <= functions,
-              str(sorted(functions)))
+    samples = check_one_ring(checks, daemon, pid,
+                             "work before and after it is seen in one ring")
     stacks = [s for t in samples.by_thread.values() for _, s in t] \
         if samples else []
     complete = sum(not any(f.startswith("[truncated") for f in s)
@@ -255,15 +262,8 @@ def check_other_users(bench, checks):
     os.chmod(program, 0o755)
     child = bench.start([program, "exec", "1", "2"], stdout=subprocess.PIPE,
                         text=True, as_nobody=True)
-    pid = int(read_until(child.stdout, "ready "))
-    daemon.call("attach", str(pid))
-    time.sleep(2.5)
-    samples = daemon.samples(pid)
-    functions = samples.functions() if samples else set()
-    checks.ok("exec: an ordinary user's agent shows it what came before, too",
-              {"before_exec_work", "after_exec_work"} <= functions,
-              str(sorted(functions)))
-    child.kill()
+    check_one_ring(checks, daemon, int(read_until(child.stdout, "ready ")),
+                   "an ordinary user's agent shows it what came before, too")
     child.wait()
 
 
