@@ -147,9 +147,12 @@ int fgt_windows_new(const struct fgt_ring_slice *slice, uint64_t from_ns,
 		return -ENOMEM;
 	for (uint32_t i = 0; i < slice->tick_count; i++)
 		windows->of_tick[i] = FGT_WINDOW_NONE;
-	/* A tick stands for the time up to the next one. */
+	/* A tick stands for the time up to the next one. Ticks have jitter: the
+	 * next one may come before a period is over. */
 	from_ns = slice->tick_ns[first];
 	end_ns = slice->tick_ns[end - 1] + slice->period_ns;
+	if (end < slice->tick_count && slice->tick_ns[end] < end_ns)
+		end_ns = slice->tick_ns[end];
 	windows->length_ms = (double)(end_ns - from_ns) / NS_PER_MS;
 	if (!add(windows, slice, from_ns, end_ns, 0))
 		return -ENODATA;

@@ -457,19 +457,6 @@ static void pressure_of_the_machine_is_compared(void **state)
 	fgt_ring_slice_free(slice);
 }
 
-static void rank_is_among_the_others(void **state)
-{
-	double values[] = { 5, 9, 1, 3, 7 }, alone[] = { 5 };
-	struct fgt_rank rank = fgt_rank_of(values, 5);
-
-	(void)state;
-	assert_int_equal(rank.place, 3);
-	assert_true(rank.usual_ms == 5 && rank.most_ms == 9 &&
-		    rank.high_ms == 9);
-	rank = fgt_rank_of(alone, 1);
-	assert_int_equal(rank.place, 1);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -489,7 +476,6 @@ int main(void)
 		cmocka_unit_test(range_without_baseline_lists_most_time),
 		cmocka_unit_test(gap_of_a_century_is_skipped),
 		cmocka_unit_test(pressure_of_the_machine_is_compared),
-		cmocka_unit_test(rank_is_among_the_others),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
