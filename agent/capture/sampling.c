@@ -39,6 +39,7 @@ static struct fgt_tick make_tick(const struct fgt_sampler *sampler)
 		.mono_ns = fgt_clock_ns(CLOCK_MONOTONIC),
 		.wall_ns = fgt_clock_ns(CLOCK_REALTIME),
 		.instant_ns = sampler->instant_ns,
+		.fired_ns = fgt_sampling_instant(sampler),
 		.period_ns = sampler->period_ns,
 		.timer_ns = sampler->period_ns,
 		.last_pid = read_last_pid(sampler),

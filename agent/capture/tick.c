@@ -17,11 +17,7 @@
 void fgt_tick_begin(struct fgt_sampled *sampled, const struct fgt_tick *tick)
 {
 	sampled->is_in_tick = true;
-	sampled->look.tick++;
-	sampled->look.elapsed_ns =
-		sampled->look.tick_ns ? tick->mono_ns - sampled->look.tick_ns
-				      : 0;
-	sampled->look.tick_ns = tick->mono_ns;
+	fgt_look_begin_tick(&sampled->look, tick->mono_ns);
 	sampled->status.ticks++;
 	sampled->status.missed_ticks += tick->missed;
 	fgt_ring_tick_begin(sampled->ring, tick->mono_ns, tick->wall_ns,

@@ -20,6 +20,14 @@
 #define IDLE_PART  200u
 #define BUSY_PART  32u
 
+void fgt_look_begin_tick(struct fgt_look *look, uint64_t mono_ns)
+{
+	look->tick++;
+	look->elapsed_ns = look->tick_ns ? mono_ns - look->tick_ns : 0;
+	look->tick_ns = mono_ns;
+	look->recent_ns[look->tick % FGT_LOOK_RECENT] = mono_ns;
+}
+
 struct fgt_verdict fgt_look_sampled(struct fgt_look *look,
 				    const struct fgt_tick *tick,
 				    struct fgt_thread *thread,
@@ -189,7 +197,7 @@ static enum found read_blocked(struct fgt_look *look,
 	fgt_look_late_sample(look, tick, thread, ret_verdict);
 	/* It wanted a CPU, and no sample came before it blocked. */
 	if (tick->has_cpu_events) {
-		fgt_look_count_blocks(look, thread);
+		fgt_look_note_use(look, thread);
 		waiting = fgt_look_kept(look, &thread_look->last_run,
 					FGT_STATE_RUNNABLE, 0);
 		fgt_verdict_set_past(ret_verdict, &waiting,
@@ -267,7 +275,8 @@ static struct fgt_verdict refuse(struct fgt_look *look,
 	return verdict;
 }
 
-static void note_use(struct fgt_active_thread *active,
+static void note_use(const struct fgt_look *look,
+		     struct fgt_active_thread *active,
 		     const struct fgt_cpu_use *before)
 {
 	active->look->used_ns = active->use.runtime_ns - before->runtime_ns;
@@ -276,6 +285,10 @@ static void note_use(struct fgt_active_thread *active,
 	else
 		active->look->stretch_ns += active->look->used_ns;
 	active->look->was_stopped = false;
+	if (active->look->used_ns < look->elapsed_ns / 2)
+		active->look->busy_ticks = 0;
+	else if (active->look->busy_ticks < UINT8_MAX)
+		active->look->busy_ticks++;
 }
 
 /* Since the last tick, except one part in so many. */
@@ -311,7 +324,7 @@ void fgt_look_account(struct fgt_look *look, const struct fgt_tick *tick,
 		fgt_account_start(&active->look->account, &active->use);
 	else
 		fgt_account_add(&active->look->account, &active->use);
-	note_use(active, &before);
+	note_use(look, active, &before);
 	use = (struct fgt_running_use){
 		.now_ns = tick->mono_ns,
 		.period_ns = tick->period_ns,

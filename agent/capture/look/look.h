@@ -116,6 +116,7 @@ struct fgt_tick {
 	uint64_t number; /* of the target's tick */
 	uint64_t missed; /* ticks before it that the sampler was too late for */
 	uint64_t instant_ns; /* that it reports, where switches are known */
+	uint64_t fired_ns; /* its events, where there are some of every CPU */
 	uint64_t period_ns; /* that a tick of the target stands for */
 	uint64_t event_ns; /* of CPU time, between samples of one thread */
 	uint64_t timer_ns; /* the sampler's period */
@@ -154,6 +155,9 @@ struct fgt_wake_list {
 	uint32_t count, lost;
 };
 
+/* Ticks whose instants are kept, at the highest rate for more than 100 ms. */
+#define FGT_LOOK_RECENT 128u
+
 struct fgt_look {
 	struct fgt_process process;
 	struct fgt_fd_budget *budget; /* the sampler's */
@@ -165,6 +169,7 @@ struct fgt_look {
 
 	uint64_t tick; /* number */
 	uint64_t tick_ns, elapsed_ns; /* its instant, and since the last one */
+	uint64_t recent_ns[FGT_LOOK_RECENT]; /* of ticks, by their numbers */
 	uint32_t random; /* see look_polled.c */
 	struct fgt_edge_list edges; /* of the thread that is looked at */
 	struct fgt_wake_list wakes; /* likewise */
@@ -214,6 +219,13 @@ struct fgt_look_words {
 	uint32_t from; /* those before were not the same at all ticks */
 };
 
+/* A sample shows a thread from one instant to another: see fgt_running_sample. */
+struct fgt_sample_times {
+	uint64_t from_ns, to_ns;
+	uint64_t before_ns, next_ns;
+	bool is_of_long_call; /* as of all such calls */
+};
+
 /* How often a thread gave up a CPU by itself, lost one, and got one. */
 struct fgt_switch_counts {
 	uint64_t blocked, lost, gained;
@@ -238,9 +250,10 @@ struct fgt_look_thread {
 	struct fgt_account account; /* where perf has no events per CPU */
 	uint64_t used_ns; /* CPU time since the last tick, likewise */
 	uint64_t stretch_ns; /* used since it was last put on a CPU */
+	uint8_t busy_ticks; /* in a row, of which it ran more than half */
 
 	uint64_t sampled_wait_ns; /* use.wait_ns at its last sample */
-	uint64_t sampled_run_ns; /* use.runtime_ns then */
+	uint64_t sampled_run_ns; /* use.runtime_ns then; 0: before a block */
 	/* Times that it blocked, and the tick at which that was read; 0: none.
 	 * See look_runnable.c. */
 	uint64_t block_count, block_count_tick;
@@ -253,6 +266,12 @@ struct fgt_look_thread {
 	uint64_t varied_tick; /* last_block became another stack; 0: never */
 	bool keeps_block; /* without events of every CPU: it works in bursts */
 	uint64_t block_sp, block_pc; /* of last_block; 0: not known */
+	/* With events of every CPU, when a block was last read: what it had
+	 * used, and its count of blocks, which is read of those that have lately
+	 * lost a CPU; 0: not known. */
+	struct fgt_cpu_use block_use;
+	uint64_t block_use_count;
+	uint64_t lost_cpu_tick; /* it was last found so; 0: never */
 	struct fgt_standing standing;
 	/* What was read after its last sample: see look_stack.c. */
 	struct fgt_kept_stack later;
@@ -271,6 +290,7 @@ struct fgt_look_thread {
 	struct fgt_kept_stack unshown; /* a sample that no tick has shown … */
 	uint64_t unshown_tick; /* … and when it came */
 	uint64_t call_blur_ns; /* see fgt_running_sample */
+	struct fgt_sample_times times, former_times; /* of its last samples */
 	bool is_past; /* likewise */
 	uint64_t sample_tick; /* when the last sample came */
 	struct fgt_signal_places signals;
@@ -296,6 +316,8 @@ void fgt_look_thread_forget(struct fgt_thread *thread);
 void fgt_switch_places_forget(struct fgt_thread_switches *switches);
 
 /* ---- Looks -------------------------------------------------------------- */
+
+void fgt_look_begin_tick(struct fgt_look *look, uint64_t mono_ns);
 
 /* A sample of its source fell on it. */
 struct fgt_verdict fgt_look_sampled(struct fgt_look *look,

@@ -124,6 +124,14 @@ void fgt_look_note_sample(struct fgt_thread *thread,
 	thread_look->is_after_kernel = sample->is_after_kernel;
 	thread_look->was_in_kernel = sample->was_in_kernel;
 	thread_look->call_blur_ns = sample->call_blur_ns;
+	thread_look->former_times = thread_look->times;
+	thread_look->times = (struct fgt_sample_times){
+		.from_ns = sample->time_ns,
+		.to_ns = sample->time_ns + sample->call_ns,
+		.before_ns = sample->before_ns,
+		.next_ns = sample->next_ns,
+		.is_of_long_call = sample->call_blur_ns > 0,
+	};
 	thread_look->is_past = sample->is_past;
 }
 

@@ -6,6 +6,8 @@
  */
 #include "agent/capture/look/look_parts.h"
 
+#define STEADY_NS	  100000000 /* between two samples */
+#define STEADY_TICKS	  4u
 #define OVERDUE_TICKS	  10u /* without a signal */
 #define UNSHOWN_MAX_TICKS 100u /* older ones do not show the present */
 #define CALM_TICKS	  100u /* without a block: it only works */
@@ -76,16 +78,65 @@ static bool is_sample_overdue(const struct fgt_tick *tick,
 	       thread->active->look->pending_ticks > OVERDUE_TICKS;
 }
 
+/*
+ * It has run most of the time for some ticks, and its samples come all the time:
+ * each tick has the one that is nearest to it, so that nothing that it does is
+ * shown for longer than it does it.
+ */
+static bool is_steady(const struct fgt_look_thread *thread_look)
+{
+	int64_t gap_ns = (int64_t)(thread_look->times.from_ns -
+				   thread_look->former_times.to_ns);
+
+	return thread_look->former_times.to_ns && gap_ns < STEADY_NS &&
+	       thread_look->busy_ticks >= STEADY_TICKS;
+}
+
+/* All long calls have a sample, of others one in several is kept: those that
+ * were not are no part of the call. */
+static uint64_t middle_between(const struct fgt_sample_times *former,
+			       const struct fgt_sample_times *times)
+{
+	uint64_t left_ns = former->to_ns, right_ns = times->from_ns;
+
+	if (times->is_of_long_call && times->before_ns > left_ns)
+		left_ns = times->before_ns;
+	if (former->is_of_long_call && former->next_ns)
+		right_ns = former->next_ns;
+	return (left_ns + right_ns) / 2;
+}
+
+/* Of the ticks that wait, those nearer to this sample than to the one before. */
+static uint32_t count_nearer(const struct fgt_look *look,
+			     const struct fgt_look_thread *thread_look)
+{
+	uint64_t middle_ns =
+		middle_between(&thread_look->former_times, &thread_look->times);
+	uint64_t tick = look->tick;
+	uint32_t count = 0;
+
+	while (count < thread_look->pending_ticks &&
+	       count + 1 < FGT_LOOK_RECENT &&
+	       look->recent_ns[--tick % FGT_LOOK_RECENT] >= middle_ns)
+		count++;
+	return count;
+}
+
 /* So many ticks waited for the signal that has come. */
 static uint32_t take_signal_credit(struct fgt_look *look,
 				   const struct fgt_tick *tick,
 				   struct fgt_thread *thread)
 {
-	uint64_t blur_ns = thread->active->look->call_blur_ns;
+	struct fgt_look_thread *thread_look = thread->active->look;
+	uint64_t blur_ns = thread_look->call_blur_ns;
 	uint32_t credit;
 
 	if (!blur_ns && is_sample_overdue(tick, thread))
 		return 0;
+	if (is_steady(thread_look)) {
+		thread_look->pending_ticks = count_nearer(look, thread_look);
+		return fgt_look_take_credit(look, thread);
+	}
 	credit = fgt_look_take_credit(look, thread);
 	/* The first of them may have fallen before the call: a quarter of the
 	 * blur, as measured. */
@@ -117,6 +168,9 @@ static uint32_t credit_signal(struct fgt_look *look,
 	/* If ticks waited for it, it stood for the first of them, and this one
 	 * is left to the next sample; for those between none came. */
 	thread_look->pending_ticks = is_first ? flip_coin(look) : credit > 0;
+	/* The next one may be nearer to this tick. */
+	if (is_steady(thread_look))
+		thread_look->pending_ticks = 1;
 	return credit;
 }
 

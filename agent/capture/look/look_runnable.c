@@ -10,10 +10,12 @@
 #include <string.h>
 
 #include "agent/capture/threads/procfs.h"
+#include "ringbuf/base/clock.h"
 
 #define WAITED_MAX_TICKS 8u
 #define WAIT_SHORT	 8 /* of a period: less than a scheduler slice */
 #define WAIT_DEBT_TICKS	 3u /* by chance, ticks fall into waits */
+#define LOST_TICKS	 100u /* for so many, its blocks are counted */
 #define LEFT_PART	 4 /* of a period: a sample is good for so long */
 #define VARIED_TICKS	 1000u /* so long two stacks of blocks are remembered */
 
@@ -246,17 +248,27 @@ static bool take_block_count(struct fgt_look_thread *thread_look,
 	return !is_known || !is_same;
 }
 
-void fgt_look_count_blocks(const struct fgt_look *look,
-			   const struct fgt_thread *thread)
+void fgt_look_note_use(const struct fgt_look *look,
+		       const struct fgt_thread *thread)
 {
+	struct fgt_look_thread *thread_look = thread->active->look;
+	bool is_put_off = thread_look->lost_cpu_tick &&
+			  look->tick - thread_look->lost_cpu_tick < LOST_TICKS;
 	uint64_t count;
 
+	thread_look->block_use = thread->active->use;
+	thread_look->block_use_count = 0;
+	/* The next run is not where the last sample was. */
+	thread_look->sampled_run_ns = 0;
+	if ((!thread_look->is_run_long && !is_put_off) ||
+	    !read_block_count(look, thread, &count))
+		return;
+	thread_look->block_use_count = count;
 	/* As of the tick before: at the next one it may still be blocked, with
 	 * the same count. */
-	if (thread->active->look->is_run_long &&
-	    read_block_count(look, thread, &count))
-		(void)take_block_count(thread->active->look, count,
-				       look->tick - 1, false);
+	if (thread_look->is_run_long)
+		(void)take_block_count(thread_look, count, look->tick - 1,
+				       false);
 }
 
 /* Has it given up a CPU by itself since the tick before? True where that is
@@ -296,17 +308,43 @@ static bool was_blocked(const struct fgt_look *look,
 	return rc <= 0;
 }
 
+/*
+ * It was put on a CPU and taken off it, and has not slept since the block that
+ * was read last: it was off before the samples fell, if it has run for longer
+ * than they are old.
+ */
+static bool has_lost_cpu(const struct fgt_look *look,
+			 const struct fgt_tick *tick,
+			 const struct fgt_thread *thread)
+{
+	const struct fgt_look_thread *thread_look = thread->active->look;
+	const struct fgt_cpu_use *use = &thread->active->use;
+	const struct fgt_cpu_use *block = &thread_look->block_use;
+	uint64_t age_ns = fgt_clock_ns(CLOCK_MONOTONIC) - tick->fired_ns, count;
+
+	if (!block->switches || use->runtime_ns - block->runtime_ns <= age_ns)
+		return false;
+	return use->switches == block->switches + 1 ||
+	       (thread_look->block_use_count &&
+		read_block_count(look, thread, &count) &&
+		count == thread_look->block_use_count);
+}
+
 /* Shown blocked, and on a CPU since: did it wait for one when samples fell? */
 static bool is_waiting(struct fgt_look *look, const struct fgt_tick *tick,
 		       struct fgt_thread *thread, int *ret_rc)
 {
 	*ret_rc = look_if_preempted(look->process.task_fd, thread->tid);
-	if (*ret_rc != -ENODATA)
-		return take_waited(look, tick, thread);
+	if (*ret_rc > 0)
+		thread->active->look->lost_cpu_tick = look->tick;
 	/* On a CPU by now: it waited if it was not blocked since the tick
 	 * before. */
-	if (has_blocked(look, thread))
-		return false;
+	if (*ret_rc == -ENODATA) {
+		if (has_blocked(look, thread))
+			return false;
+	} else if (*ret_rc <= 0 || !has_lost_cpu(look, tick, thread)) {
+		return take_waited(look, tick, thread);
+	}
 	pay_wait(look, tick, thread);
 	return true;
 }

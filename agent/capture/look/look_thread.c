@@ -24,7 +24,6 @@ bool fgt_look_thread_begin(struct fgt_thread_table *threads,
 		thread_look->account.wait_due_ns =
 			(int64_t)aside->wait_due_us * US_NS;
 	thread_look->sampled_wait_ns = use->wait_ns;
-	thread_look->sampled_run_ns = use->runtime_ns;
 	thread_look->still_wait_ns = use->wait_ns;
 	thread->active->look = thread_look;
 	return true;

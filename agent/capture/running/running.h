@@ -29,6 +29,11 @@ struct fgt_running_sample {
 	/* Not 0: it comes at the end of a long call in the kernel, which began
 	 * at most so long after the sample before it, of CPU time. */
 	uint64_t call_blur_ns;
+	/* In a call of the kernel, in which no sample comes: so long after
+	 * time_ns it was still there. */
+	uint64_t call_ns;
+	/* Samples before and after it that the source has dropped; 0: none. */
+	uint64_t before_ns, next_ns;
 	/* The thread has had no CPU for a moment since the source's last look
 	 * at it: this may be of a run before the present one. */
 	bool is_past;

@@ -67,7 +67,7 @@ static int signal_open(struct fgt_fd_budget *budget, uint64_t period_ns,
 	if (rc == 0) {
 		fgt_signal_table.pid = getpid();
 		signal->own_filters = fgt_signal_permission_filters();
-		signal->kernel_tick_ns = fgt_thread_timer_kernel_tick();
+		signal->ticks.apart_ns = fgt_thread_timer_kernel_tick();
 		rc = fgt_signal_choice_take(&signal->number);
 	}
 	if (rc < 0) {
@@ -282,7 +282,7 @@ static int arm(struct signal_source *signal, struct fgt_thread *thread,
 		return -ENOMEM;
 	*armed = (struct fgt_thread_signal){
 		.thread = thread,
-		.period_ns = fgt_thread_timer_period(signal->kernel_tick_ns),
+		.period_ns = fgt_thread_timer_period(signal->ticks.apart_ns),
 		.checked_ns = use->now_ns,
 		.index = signal->armed_count,
 	};
@@ -340,7 +340,7 @@ static void choose_period(const struct signal_source *signal,
 			  struct fgt_thread_signal *armed,
 			  const struct fgt_running_use *use)
 {
-	uint64_t tick_ns = signal->kernel_tick_ns, period_ns;
+	uint64_t tick_ns = signal->ticks.apart_ns, period_ns;
 
 	if (!use->is_throughout)
 		armed->full_ticks = 0;
@@ -453,9 +453,10 @@ static void hand_out(struct signal_source *signal,
 	    !armed->is_in_call)
 		return;
 	if (slot->is_of_long_call)
-		sample.call_blur_ns = armed->period_ns > signal->kernel_tick_ns
+		sample.call_blur_ns = armed->period_ns > signal->ticks.apart_ns
 					      ? armed->period_ns
-					      : signal->kernel_tick_ns;
+					      : signal->ticks.apart_ns;
+	fgt_signal_date(&signal->ticks, slot, &sample);
 	if (handler->is_wanted(handler->context, sample.pid))
 		handler->sample(handler->context, &sample);
 }

@@ -18,6 +18,7 @@
 #include "agent/embed/signal/system_call.h"
 
 #define PAGE_BYTES 4096u
+#define CALL_BYTES 2 /* of the instruction, on x86-64 */
 
 struct fgt_signal_table fgt_signal_table;
 
@@ -44,6 +45,16 @@ static uint64_t stack_pointer(const void *context)
 	return (uint64_t)user->uc_mcontext.gregs[REG_RSP];
 }
 
+/* The instruction that calls the kernel leaves its end there; a call that is
+ * made again begins before it. */
+static bool is_after_call(const void *context)
+{
+	const greg_t *regs = ((const ucontext_t *)context)->uc_mcontext.gregs;
+	greg_t ahead = regs[REG_RCX] - regs[REG_RIP];
+
+	return ahead == 0 || ahead == CALL_BYTES;
+}
+
 #elif defined(__aarch64__)
 
 #define REG_SP 31
@@ -65,6 +76,12 @@ static uint64_t stack_pointer(const void *context)
 	const ucontext_t *user = context;
 
 	return user->uc_mcontext.sp;
+}
+
+static bool is_after_call(const void *context)
+{
+	(void)context;
+	return false; /* no register shows it */
 }
 
 #endif
@@ -248,6 +265,16 @@ static void copy_interrupted(struct fgt_signal_slot *slot, uint8_t *buffer,
 					   (len < room ? len : room) & ~7ull);
 }
 
+/* The present time becomes that of the last signal; returns the former one. */
+static struct timespec note_time(struct fgt_signal_slot *slot)
+{
+	struct timespec before = slot->last_at;
+
+	fgt_system_call(SYS_clock_gettime, CLOCK_MONOTONIC,
+			(long)&slot->last_at, 0, 0, 0);
+	return before;
+}
+
 static void write_sample(struct fgt_signal_slot *slot, int32_t tid, int overrun,
 			 const void *context)
 {
@@ -258,6 +285,11 @@ static void write_sample(struct fgt_signal_slot *slot, int32_t tid, int overrun,
 
 	slot->found_tid = tid;
 	slot->overrun = overrun;
+	slot->is_after_call = is_after_call(context);
+	slot->taken_at = slot->last_at;
+	slot->taken_period_ns =
+		atomic_load_explicit(&slot->period_ns, memory_order_relaxed);
+	slot->next_at = (struct timespec){ 0, 0 };
 	slot->taken = buffer;
 	slot->other_bytes = 0;
 	copy_regs(context, &slot->regs);
@@ -280,6 +312,7 @@ bool fgt_signal_take(struct fgt_signal_slot *slot, uint32_t lending,
 		     const siginfo_t *info, const void *context)
 {
 	unsigned int before = FGT_SIGNAL_EMPTY;
+	struct timespec previous_at;
 	int32_t tid;
 
 	if (!begin_writing(slot, before)) {
@@ -299,8 +332,13 @@ bool fgt_signal_take(struct fgt_signal_slot *slot, uint32_t lending,
 	}
 	if (is_foreign(slot, context) || is_tight(context))
 		note_foreign(slot, info->si_timerid);
-	if (is_chosen(slot, info->si_overrun))
+	previous_at = note_time(slot);
+	if (is_chosen(slot, info->si_overrun)) {
+		slot->before_at = previous_at;
 		write_sample(slot, tid, info->si_overrun, context);
+	} else if (!slot->next_at.tv_sec) {
+		slot->next_at = slot->last_at;
+	}
 	end_writing(slot, FGT_SIGNAL_FULL);
 	return true;
 }

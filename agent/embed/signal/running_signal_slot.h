@@ -46,6 +46,7 @@ struct fgt_signal_slot {
 	/* Set by the sampler, while FREE. */
 	_Atomic int32_t tid;
 	atomic_uint want_bytes; /* of stack, at most FGT_SIGNAL_DEEP_BYTES */
+	atomic_uint period_ns; /* of its timer, CPU time; 0: not known */
 	/* With such an overrun, a signal comes from a long call. */
 	atomic_uint long_overrun;
 	/* [FGT_SIGNAL_DEEP_BYTES], in the place of stack; NULL: not needed. */
@@ -65,6 +66,11 @@ struct fgt_signal_slot {
 	/* Behind them: so much of the thread's own stack, from there on. */
 	uint32_t other_bytes;
 	uint64_t other_start;
+	/* CLOCK_MONOTONIC: of the last signal; of the sample's, the one before
+	 * it, and the first one after it; 0: none. */
+	struct timespec last_at, taken_at, before_at, next_at;
+	uint32_t taken_period_ns; /* the timer's then */
+	bool is_after_call; /* the kernel's: the signal may have been pending */
 	int32_t overrun; /* expirations that came while it was pending */
 	bool is_of_long_call; /* the sample that is kept */
 	/* Since it was lent, the thread was seen on a stack that is not known
@@ -118,7 +124,8 @@ void fgt_signal_slot_want(struct fgt_signal_slot *slot, uint32_t bytes,
  * time, so that a signal that is late comes from a long call. */
 void fgt_signal_slot_set_period(struct fgt_signal_slot *slot,
 				uint64_t period_ns, bool is_busy);
-/* The sample that is in it, while READING: borrowed. */
+/* The sample that is in it, while READING, of the instant at which the signal
+ * came: borrowed. */
 struct fgt_running_sample
 fgt_signal_slot_sample(const struct fgt_signal_slot *slot);
 /* NULL is accepted. */

@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 
 #include "agent/embed/signal/running_signal_slot.h"
+#include "ringbuf/base/clock.h"
 
 #define SLOTS_MIN 16u
 /* Of CPU time without a sample: longer than signals of code that runs in user
@@ -112,6 +113,7 @@ struct fgt_signal_slot *fgt_signal_slot_get(uint32_t *next_slot, int32_t tid,
 		slot->stack_low = stack_low;
 		slot->stack_high = stack_high;
 		slot->is_stack_asked = is_stack_asked;
+		slot->last_at = (struct timespec){ 0, 0 };
 		atomic_store_explicit(&slot->deep, NULL, memory_order_relaxed);
 		atomic_store_explicit(&slot->want_other,
 				      last_piece(stack_low, stack_high),
@@ -177,6 +179,8 @@ void fgt_signal_slot_set_period(struct fgt_signal_slot *slot,
 {
 	uint32_t overrun = LONG_CALL_NS / (uint32_t)period_ns;
 
+	atomic_store_explicit(&slot->period_ns, (uint32_t)period_ns,
+			      memory_order_relaxed);
 	/* One period alone is what all signals wait for. */
 	if (!overrun)
 		overrun = 1;
@@ -191,6 +195,9 @@ fgt_signal_slot_sample(const struct fgt_signal_slot *slot)
 	return (struct fgt_running_sample){
 		.pid = fgt_signal_table.pid,
 		.tid = slot->found_tid,
+		.time_ns = fgt_timespec_ns(&slot->taken_at),
+		.before_ns = fgt_timespec_ns(&slot->before_at),
+		.next_ns = fgt_timespec_ns(&slot->next_at),
 		.has_regs = true,
 		.regs = slot->regs,
 		.stack = slot->taken,

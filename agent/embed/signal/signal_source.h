@@ -7,6 +7,7 @@
 #define FGT_AGENT_EMBED_SIGNAL_SIGNAL_SOURCE_H
 
 #include "agent/embed/signal/running_signal_slot.h"
+#include "agent/embed/signal/signal_date.h"
 #include "agent/embed/signal/signal_watch.h"
 #include "agent/embed/signal/thread_stack.h"
 
@@ -26,7 +27,7 @@ struct fgt_thread_signal {
 
 struct signal_source {
 	int number;
-	uint64_t kernel_tick_ns;
+	struct fgt_kernel_ticks ticks;
 	const char *lost; /* why no thread is signalled any more; or NULL */
 	struct fgt_why refusals; /* of some threads */
 	uint64_t last_check_ns; /* of the handler */

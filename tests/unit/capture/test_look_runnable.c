@@ -5,6 +5,7 @@
  * thread takes the place of procfs.
  */
 #include "agent/capture/look/look_parts.h"
+#include "ringbuf/base/clock.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -179,6 +180,39 @@ static void same_count_of_an_earlier_tick_proves_that_it_ran(void **state)
 	look(fixture, true);
 	fixture->look.tick += 5;
 	assert_int_equal(look(fixture, true), FGT_STATE_RUNNABLE);
+}
+
+/* Shown blocked, and put off a CPU; the samples fell 1 ms ago. */
+static bool is_shown_waiting(struct fixture *fixture, uint64_t gains,
+			     uint64_t run_ns)
+{
+	const struct fgt_tick tick = {
+		.period_ns = PERIOD,
+		.has_cpu_events = true,
+		.fired_ns = fgt_clock_ns(CLOCK_MONOTONIC) - 1000000,
+	};
+
+	fixture->thread_look.block_use.switches = 20;
+	fixture->active.use.switches = 20 + gains;
+	fixture->active.use.runtime_ns = run_ns;
+	return fgt_look_runnable(&fixture->look, &tick, fixture->thread)
+		       .state == FGT_STATE_RUNNABLE;
+}
+
+static void thread_that_lost_its_cpu_is_not_shown_blocked(void **state)
+{
+	struct fixture *fixture = *state;
+
+	write_file(fixture, "stack", "[<0>] irqentry_exit_to_user_mode\n");
+	fixture->thread->has_run = fixture->thread->has_switched = true;
+	assert_false(is_shown_waiting(fixture, 2, 5000000));
+	fixture->thread_look.block_use_count = 5;
+	assert_true(is_shown_waiting(fixture, 2, 5000000));
+	set_blocks(fixture, 6); /* in between */
+	assert_false(is_shown_waiting(fixture, 2, 5000000));
+	assert_true(is_shown_waiting(fixture, 1, 5000000));
+	/* It began to run after the samples fell. */
+	assert_false(is_shown_waiting(fixture, 1, 500000));
 }
 
 /* Blocked at the tick before, elsewhere since, and woken. */
@@ -450,6 +484,7 @@ int main(void)
 		LOOK(thread_that_blocked_since_the_last_tick_is_shown_so),
 		LOOK(changed_count_of_an_earlier_tick_proves_nothing),
 		LOOK(same_count_of_an_earlier_tick_proves_that_it_ran),
+		LOOK(thread_that_lost_its_cpu_is_not_shown_blocked),
 		LOOK(thread_that_was_woken_elsewhere_is_runnable_if_it_waited),
 		LOOK(wait_far_from_a_sample_is_marked),
 		LOOK(thread_that_waited_for_its_cpu_is_not_shown_blocked),
