@@ -398,8 +398,7 @@ static void run(struct fgt_sampler *sampler)
 		if (!fgt_sampling_wait(sampler, &expirations))
 			continue;
 		fgt_heartbeat_set(sampler->heartbeat, FGT_STEP_WORK, 0);
-		sampler->due_ns += (expirations - 1) * sampler->interval_ns;
-		tick_all(sampler, expirations * sampler->timer_periods);
+		tick_all(sampler, fgt_sampling_expire(sampler, expirations));
 		sampler->due_ns += sampler->interval_ns;
 		fgt_sampling_change_pace(sampler);
 		adapt(sampler);

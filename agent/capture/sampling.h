@@ -253,6 +253,10 @@ void fgt_sampling_note_delay(struct fgt_sampler *sampler, uint64_t taken_ns);
  * than the distance to its sample has none. */
 uint64_t fgt_sampling_instant(const struct fgt_sampler *sampler);
 
+/* So many ticks were due since the one before: the periods that the present one
+ * counts, those that were missed among them. */
+uint64_t fgt_sampling_expire(struct fgt_sampler *sampler, uint64_t expirations);
+
 /* Until the next tick is due; how many are by then. False: ask again. */
 bool fgt_sampling_wait(const struct fgt_sampler *sampler,
 		       uint64_t *ret_expirations);

@@ -69,15 +69,27 @@ bool fgt_sampling_wait(const struct fgt_sampler *sampler,
 	return true;
 }
 
+/* Intervals differ, periods do not. */
+static uint64_t periods_in(const struct fgt_sampler *sampler, uint64_t ns)
+{
+	return (ns + sampler->period_ns / 2) / sampler->period_ns;
+}
+
+uint64_t fgt_sampling_expire(struct fgt_sampler *sampler, uint64_t expirations)
+{
+	uint64_t missed_ns = (expirations - 1) * sampler->interval_ns;
+
+	sampler->due_ns += missed_ns;
+	return sampler->timer_periods + periods_in(sampler, missed_ns);
+}
+
 /* Periods that go by until first_ns; its expiration counts timer_periods. */
 static void skip_periods(struct fgt_sampler *sampler, uint64_t first_ns)
 {
-	uint64_t period_ns = sampler->period_ns;
-
 	if (!sampler->last_ns || first_ns < sampler->last_ns)
 		return;
 	sampler->period_number +=
-		(first_ns - sampler->last_ns + period_ns / 2) / period_ns;
+		periods_in(sampler, first_ns - sampler->last_ns);
 	sampler->period_number -= sampler->timer_periods;
 }
 
@@ -150,7 +162,6 @@ static void change_with_perf(struct fgt_sampler *sampler, uint64_t fired_ns)
 {
 	uint64_t gone_ns = fgt_clock_ns(CLOCK_MONOTONIC) - fired_ns;
 	struct fgt_running_started started;
-	uint64_t intervals;
 
 	if (gone_ns < sampler->interval_ns)
 		sampler->interval_ns -= gone_ns / sampler->pace.group_ticks;
@@ -160,8 +171,9 @@ static void change_with_perf(struct fgt_sampler *sampler, uint64_t fired_ns)
 		started.last_ns + sampler->interval_ns + AFTER_PERF_NS;
 	set_lead(sampler, &started);
 	/* A tick that took too long: those after it are missed. */
-	intervals = (started.last_ns - fired_ns) / sampler->interval_ns;
-	sampler->period_number += intervals * sampler->timer_periods;
+	if (started.last_ns - fired_ns >= sampler->interval_ns)
+		sampler->period_number +=
+			periods_in(sampler, started.last_ns - fired_ns);
 }
 
 void fgt_sampling_change_pace(struct fgt_sampler *sampler)

@@ -36,6 +36,25 @@ def loop_that_hangs_leaves(checks, bench):
               daemon.log_text(), daemon.log_text()[-300:])
 
 
+def time_without_ticks_is_missed(checks, bench):
+    """A stopped daemon: intervals between ticks differ, periods do not."""
+    daemon, counts = Daemon(bench, "stopped"), []
+    daemon.attach(sleeper(bench).pid)
+    for pause_s in (0, 4):
+        daemon.child.send_signal(signal.SIGSTOP)
+        time.sleep(pause_s)
+        daemon.child.send_signal(signal.SIGCONT)
+        time.sleep(0.3)
+        target = daemon.status()["targets"][0]
+        counts.append((time.monotonic(),
+                       target["ticks"] + target["missed_ticks"]))
+    (begin_s, before), (end_s, after) = counts
+    rate = (after - before) / (end_s - begin_s)
+    checks.ok("ticks that a stopped daemon missed are as many as the rate has",
+              abs(rate - 101) < 3, rate)
+    daemon.end()
+
+
 def malformed(checks, bench):
     """Fault C1: every malformed request is answered or its connection closed, and
     the daemon keeps no memory of it."""
@@ -441,7 +460,8 @@ def rings_heed_the_memory_group(checks, bench):
 
 
 if __name__ == "__main__":
-    run_groups([loop_that_hangs_leaves, malformed, little_memory, slow_clients, deaf_readers,
+    run_groups([loop_that_hangs_leaves, time_without_ticks_is_missed,
+                malformed, little_memory, slow_clients, deaf_readers,
                 few_descriptors, descriptors_in_messages,
                 no_rights_are_added,
                 users_leave_room_for_root, children_leave_room_for_root,
