@@ -170,7 +170,6 @@ static enum found read_blocked(struct fgt_look *look,
 {
 	struct fgt_look_thread *thread_look = thread->active->look;
 	struct fgt_snapshot snapshot;
-	struct fgt_verdict waiting;
 	struct fgt_blocked blocked;
 	enum found found;
 	uint32_t state;
@@ -195,14 +194,8 @@ static enum found read_blocked(struct fgt_look *look,
 	*ret_verdict = fgt_verdict_stack(tick->frames, count, state);
 	look->samples_blocked++;
 	fgt_look_late_sample(look, tick, thread, ret_verdict);
-	/* It wanted a CPU, and no sample came before it blocked. */
-	if (tick->has_cpu_events) {
-		fgt_look_note_use(look, thread);
-		waiting = fgt_look_kept(look, &thread_look->last_run,
-					FGT_STATE_RUNNABLE, 0);
-		fgt_verdict_set_past(ret_verdict, &waiting,
-				     thread_look->pending_ticks);
-	}
+	if (tick->has_cpu_events)
+		fgt_look_end_run(look, tick, thread, ret_verdict);
 	thread_look->pending_ticks = 0;
 	fgt_look_thread_settle(thread, state);
 	return FOUND_BLOCKED;

@@ -180,11 +180,12 @@ void fgt_look_take_waits(struct fgt_look *look, const struct fgt_tick *tick,
 uint32_t fgt_look_unpaid_ticks(int64_t due_ns, uint64_t period_ns,
 			       uint32_t pending_ticks);
 
-/* Found blocked, with events of every CPU: the next run begins with what is
- * counted now. Reads a file if the thread's last run was longer than a tick, or
- * if it has lately lost a CPU. */
-void fgt_look_note_use(const struct fgt_look *look,
-		       const struct fgt_thread *thread);
+/* Found blocked, with events of every CPU: the ticks that waited for a sample
+ * have none. They are shown where the last one found the thread, below a marker
+ * where it has left that. */
+void fgt_look_end_run(const struct fgt_look *look, const struct fgt_tick *tick,
+		      const struct fgt_thread *thread,
+		      struct fgt_verdict *verdict);
 
 /* ---- Waits of ticks without a look (look_waited.c) ---------------------- */
 

@@ -248,8 +248,10 @@ static bool take_block_count(struct fgt_look_thread *thread_look,
 	return !is_known || !is_same;
 }
 
-void fgt_look_note_use(const struct fgt_look *look,
-		       const struct fgt_thread *thread)
+/* The next run begins with what is counted now. Reads a file if the last run was
+ * longer than a tick, or if the thread has lately lost a CPU. */
+static void note_use(const struct fgt_look *look,
+		     const struct fgt_thread *thread)
 {
 	struct fgt_look_thread *thread_look = thread->active->look;
 	bool is_put_off = thread_look->lost_cpu_tick &&
@@ -269,6 +271,21 @@ void fgt_look_note_use(const struct fgt_look *look,
 	if (thread_look->is_run_long)
 		(void)take_block_count(thread_look, count, look->tick - 1,
 				       false);
+}
+
+void fgt_look_end_run(const struct fgt_look *look, const struct fgt_tick *tick,
+		      const struct fgt_thread *thread,
+		      struct fgt_verdict *verdict)
+{
+	const struct fgt_look_thread *thread_look = thread->active->look;
+	bool has_left = has_left_sample(tick, thread);
+	struct fgt_verdict waiting =
+		fgt_look_kept(look, &thread_look->last_run, FGT_STATE_RUNNABLE,
+			      has_left ? FGT_MARKER_NOT_SAMPLED : 0);
+
+	/* It wanted a CPU, and no sample came before it blocked. */
+	fgt_verdict_set_past(verdict, &waiting, thread_look->pending_ticks);
+	note_use(look, thread);
 }
 
 /* Has it given up a CPU by itself since the tick before? True where that is
