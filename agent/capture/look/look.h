@@ -223,7 +223,7 @@ struct fgt_look_words {
 struct fgt_sample_times {
 	uint64_t from_ns, to_ns;
 	uint64_t before_ns, next_ns;
-	bool is_of_long_call; /* as of all such calls */
+	bool is_of_long_call; /* every such call has one that is kept */
 };
 
 /* How often a thread gave up a CPU by itself, lost one, and got one. */
@@ -317,6 +317,7 @@ void fgt_switch_places_forget(struct fgt_thread_switches *switches);
 
 /* ---- Looks -------------------------------------------------------------- */
 
+/* Call before all looks of a tick. mono_ns: its instant, CLOCK_MONOTONIC. */
 void fgt_look_begin_tick(struct fgt_look *look, uint64_t mono_ns);
 
 /* A sample of its source fell on it. */

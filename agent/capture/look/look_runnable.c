@@ -250,8 +250,8 @@ static bool take_block_count(struct fgt_look_thread *thread_look,
 
 /* The next run begins with what is counted now. Reads a file if the last run was
  * longer than a tick, or if the thread has lately lost a CPU. */
-static void note_use(const struct fgt_look *look,
-		     const struct fgt_thread *thread)
+static void count_from_block(const struct fgt_look *look,
+			     const struct fgt_thread *thread)
 {
 	struct fgt_look_thread *thread_look = thread->active->look;
 	bool is_put_off = thread_look->lost_cpu_tick &&
@@ -285,7 +285,7 @@ void fgt_look_end_run(const struct fgt_look *look, const struct fgt_tick *tick,
 
 	/* It wanted a CPU, and no sample came before it blocked. */
 	fgt_verdict_set_past(verdict, &waiting, thread_look->pending_ticks);
-	note_use(look, thread);
+	count_from_block(look, thread);
 }
 
 /* Has it given up a CPU by itself since the tick before? True where that is
