@@ -42,6 +42,8 @@ struct fgt_active_thread {
 	/* Lowest place on another stack at which a signal interrupted it, whose
 	 * handler has its own; 0: none that a sample lacked. */
 	uint64_t interrupted_sp;
+	/* A signal has shown an alternate stack with room for two. */
+	bool has_room_aside;
 	/* Of a source that has events and timers: which of them this is,
 	 * whether the event must fire more often, what the thread used in a
 	 * tick in which it ran, smoothed over some eight, and when it may have

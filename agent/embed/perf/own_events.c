@@ -15,6 +15,7 @@
 #include "agent/capture/running/perf_event.h"
 #include "agent/capture/threads/procfs.h"
 #include "agent/embed/perf/perf_keeper.h"
+#include "agent/embed/signal/signal_permission.h"
 #include "ringbuf/base/clock.h"
 #include "ringbuf/base/owner.h"
 
@@ -208,11 +209,13 @@ int32_t fgt_own_events_tid(const struct fgt_own_events *events)
 
 /* ---- Threads ------------------------------------------------------------ */
 
-/* A sample holds one piece of one stack. */
+/* A sample holds one piece of one stack. A thread that a signal might harm has
+ * those pieces. */
 bool fgt_own_events_suit(const struct fgt_thread *thread)
 {
 	return fgt_thread_read_bytes(thread) + REST_BYTES <= RECORD_MAX_BYTES &&
-	       !thread->active->interrupted_sp;
+	       (!thread->active->interrupted_sp ||
+		!fgt_signal_has_room_aside(thread));
 }
 
 bool fgt_own_events_have_room(const struct fgt_own_events *events,

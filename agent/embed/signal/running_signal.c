@@ -209,10 +209,12 @@ static const char *signal_limit(void *state, uint32_t threads, uint64_t now_ns)
 
 /* ---- Threads ------------------------------------------------------------ */
 
-/* A slot, if its stack has room for a handler. -ENOSPC. */
+/* A slot, if its stacks have room for a handler. -ENOSPC, -EPERM. */
 static int find_room(struct signal_source *signal,
 		     struct fgt_thread_signal *armed, uint64_t now_ns)
 {
+	if (!fgt_signal_has_room_aside(armed->thread))
+		return -EPERM;
 	armed->room.low = fgt_thread_stack_low(
 		&signal->layout, armed->thread->tid, &armed->room.high);
 	if (!fgt_thread_has_room(&signal->layout, &armed->room, armed->thread,
@@ -443,6 +445,7 @@ static void hand_out(struct signal_source *signal,
 	if (slot->found_tid != armed->thread->tid)
 		return;
 	armed->is_proven = true;
+	armed->thread->active->has_room_aside = slot->has_room_aside;
 	if (is_foreign(armed))
 		fgt_signal_refusals_note_foreign(&signal->refusals,
 						 armed->thread);

@@ -224,12 +224,16 @@ static bool is_foreign(const struct fgt_signal_slot *slot, const void *context)
 	       !is_own_stack(slot, stack_pointer(context));
 }
 
+static bool has_room_aside(const ucontext_t *user)
+{
+	return user->uc_stack.ss_size >= fgt_signal_table.alternate_least;
+}
+
 /* A signal that comes while a handler of the program is on its alternate stack
  * has its frame there, too: what that has no room for ends the program. */
 static bool is_tight(const ucontext_t *user)
 {
-	return user->uc_stack.ss_size &&
-	       user->uc_stack.ss_size < fgt_signal_table.alternate_least &&
+	return user->uc_stack.ss_size && !has_room_aside(user) &&
 	       (left_on_alternate(user, stack_pointer(user)) ||
 		atomic_load_explicit(&fgt_signal_table.is_alternate_used,
 				     memory_order_relaxed));
@@ -286,6 +290,7 @@ static void write_sample(struct fgt_signal_slot *slot, int32_t tid, int overrun,
 	slot->found_tid = tid;
 	slot->overrun = overrun;
 	slot->is_after_call = is_after_call(context);
+	slot->has_room_aside = has_room_aside(context);
 	slot->taken_at = slot->last_at;
 	slot->taken_period_ns =
 		atomic_load_explicit(&slot->period_ns, memory_order_relaxed);

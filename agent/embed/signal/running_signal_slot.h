@@ -73,6 +73,7 @@ struct fgt_signal_slot {
 	bool is_after_call; /* the kernel's: the signal may have been pending */
 	int32_t overrun; /* expirations that came while it was pending */
 	bool is_of_long_call; /* the sample that is kept */
+	bool has_room_aside; /* so the alternate stack has, see below */
 	/* Since it was lent, the thread was seen on a stack that is not known
 	 * to be its own (coroutines), without an alternate one, or with one
 	 * that is too small for two signals. The room for the signal's frame is

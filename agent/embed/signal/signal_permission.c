@@ -151,6 +151,14 @@ int fgt_signal_permission_ask(int32_t tid, int number,
 	return fgt_signal_permission_judge(status, call, after, number);
 }
 
+bool fgt_signal_has_room_aside(const struct fgt_thread *thread)
+{
+	return !thread->active->interrupted_sp ||
+	       thread->active->has_room_aside ||
+	       !atomic_load_explicit(&fgt_signal_table.is_alternate_used,
+				     memory_order_relaxed);
+}
+
 /* ---- Refusals ---------------------------------------------------------- */
 
 uint64_t fgt_signal_refusals_pause(struct fgt_thread *thread, int rc)
@@ -163,10 +171,11 @@ uint64_t fgt_signal_refusals_pause(struct fgt_thread *thread, int rc)
 	return RETRY_FIRST_NS << thread->signal_refusals++;
 }
 
-void fgt_signal_refusals_note(struct fgt_why *why,
-			      const struct fgt_thread *thread, int rc,
-			      int number)
+void fgt_signal_refusals_note(struct fgt_why *why, struct fgt_thread *thread,
+			      int rc, int number)
 {
+	if (rc == -EPERM && !fgt_signal_has_room_aside(thread))
+		fgt_signal_refusals_note_foreign(why, thread);
 	if (thread->signal_refusals < RETRY_DOUBLINGS || why->text[0])
 		return;
 	if (rc == -EACCES)

@@ -38,6 +38,13 @@ int fgt_signal_permission_judge(const char *before, const char *syscall_line,
 int fgt_signal_permission_ask(int32_t tid, int number,
 			      unsigned long own_filters);
 
+/*
+ * False: an active thread was seen on an alternate stack that may lack room for
+ * a signal, and may be there now. Of a thread that had no signal, the size of
+ * that stack is not known.
+ */
+bool fgt_signal_has_room_aside(const struct fgt_thread *thread);
+
 /* Filters of system calls that hold for the calling thread. */
 unsigned long fgt_signal_permission_filters(void);
 /* Is it certain that the calling thread has none? */
@@ -50,12 +57,11 @@ bool fgt_signal_permission_is_free(void);
 uint64_t fgt_signal_refusals_pause(struct fgt_thread *thread, int rc);
 
 /* It is refused with rc: -EACCES it blocks the signal, -ENOSPC its stack has no
- * room. Nothing is noted of one that is refused for a moment, or otherwise.
+ * room, -EPERM its alternate one may have none: never again. Nothing is noted of one that is refused for a moment, or otherwise.
  * why, here and below: which threads, why, and what would help; the first
  * reason stays. */
-void fgt_signal_refusals_note(struct fgt_why *why,
-			      const struct fgt_thread *thread, int rc,
-			      int number);
+void fgt_signal_refusals_note(struct fgt_why *why, struct fgt_thread *thread,
+			      int rc, int number);
 
 /* It was seen on a stack of unknown room: never again. */
 void fgt_signal_refusals_note_foreign(struct fgt_why *why,

@@ -143,18 +143,35 @@ static ZOO_NOINLINE void zoo_burn_crowded(int number)
 }
 
 /* Known to the sampler before, as a thread of a program is. */
-static int crowd_aside(size_t bytes)
+static void *crowd(void *context)
 {
-	stack_t aside = { .ss_size = bytes, .ss_sp = map_stack(STACK_BYTES) };
+	const size_t *bytes = context;
+	const stack_t aside = { .ss_size = *bytes,
+				.ss_sp = map_stack(STACK_BYTES) };
 
-	zoo_handle(SIGUSR1, zoo_burn_crowded, SA_ONSTACK);
 	if (!aside.ss_sp || sigaltstack(&aside, NULL) < 0)
-		return 3;
+		return NULL;
 	zoo_burn_ms(300);
 	for (int i = 0; i < 3; i++) {
-		raise(SIGUSR1);
+		pthread_kill(pthread_self(), SIGUSR1);
 		zoo_burn_ms(50);
 	}
+	return context;
+}
+
+/* The second thread is sampled by an event, where that is permitted, before any
+ * signal has come to it. */
+static int crowd_aside(size_t bytes)
+{
+	pthread_t thread;
+	void *later = NULL;
+
+	zoo_handle(SIGUSR1, zoo_burn_crowded, SA_ONSTACK);
+	if (!crowd(&bytes) || pthread_create(&thread, NULL, crowd, &bytes) != 0)
+		return 3;
+	pthread_join(thread, &later);
+	if (!later)
+		return 3;
 	puts("crowded: survived");
 	return 0;
 }

@@ -142,6 +142,7 @@ static void one_sample_on_a_foreign_stack_is_enough(void **state)
 	elsewhere.uc_stack.ss_size = 65536;
 	assert_true(fgt_signal_take(slot, slot->lending, &info, &elsewhere));
 	assert_false(slot->is_foreign);
+	assert_true(slot->has_room_aside);
 	fgt_signal_slot_put(slot);
 	/* Where no stack is known, none is foreign. */
 	next = 0;
@@ -149,6 +150,7 @@ static void one_sample_on_a_foreign_stack_is_enough(void **state)
 	elsewhere.uc_stack.ss_size = 0;
 	assert_true(fgt_signal_take(slot, slot->lending, &info, &elsewhere));
 	assert_false(slot->is_foreign);
+	assert_false(slot->has_room_aside);
 	fgt_signal_slot_put(slot);
 }
 
