@@ -9,11 +9,12 @@
 #include <time.h>
 
 #include "agent/capture/sampling.h"
+#include "ringbuf/base/clock.h"
 #include "ringbuf/base/thread.h"
 
 #define HZ_DEFAULT 101u
 #define HZ_MAX	   1000u
-#define WAIT_S	   1
+#define WAIT_NS	   1000000000u
 
 static unsigned int clamp_hz(unsigned int hz)
 {
@@ -179,13 +180,11 @@ static bool wait_until(struct fgt_sampler *sampler,
 				      until) != ETIMEDOUT;
 }
 
-static struct timespec in_a_second(void)
+/* The next tick comes within two periods: each is at a random place in one. */
+static struct timespec after_a_tick(const struct fgt_sampler *sampler)
 {
-	struct timespec until;
-
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec += WAIT_S;
-	return until;
+	return fgt_timespec_of(fgt_clock_ns(CLOCK_MONOTONIC) + WAIT_NS +
+			       2 * sampler->period_ns);
 }
 
 int fgt_sampler_add(struct fgt_sampler *sampler, int32_t pid, size_t ring_bytes,
@@ -234,7 +233,7 @@ int fgt_sampler_add(struct fgt_sampler *sampler, int32_t pid, size_t ring_bytes,
 
 void fgt_sampler_await(struct fgt_sampler *sampler)
 {
-	struct timespec until = in_a_second();
+	struct timespec until = after_a_tick(sampler);
 
 	fgt_heartbeat_set(fgt_heartbeat_of_caller(), FGT_STEP_WORK, 0);
 	pthread_mutex_lock(&sampler->mutex);
@@ -261,7 +260,7 @@ int fgt_sampler_attach(struct fgt_sampler *sampler, int32_t pid,
 
 int fgt_sampler_detach(struct fgt_sampler *sampler, struct fgt_target *target)
 {
-	struct timespec until = in_a_second();
+	struct timespec until = after_a_tick(sampler);
 	struct fgt_sampled *removed = NULL;
 	uint32_t index;
 

@@ -55,6 +55,23 @@ int fgt_pace_add(struct fgt_ring_slice *slice, uint32_t first_tick,
 	return 0;
 }
 
+int fgt_pace_narrow(const struct fgt_ring_slice *source, uint32_t first_tick,
+		    uint32_t tick_count, struct fgt_ring_slice *result)
+{
+	int error = fgt_pace_add(result, 0, fgt_pace_at(source, first_tick));
+
+	for (uint32_t i = 0; i < source->pace_count && !error; i++) {
+		const struct fgt_pace *pace = &source->paces[i];
+
+		if (pace->first_tick > first_tick &&
+		    pace->first_tick - first_tick < tick_count)
+			error = fgt_pace_add(result,
+					     pace->first_tick - first_tick,
+					     pace->periods);
+	}
+	return error;
+}
+
 uint32_t fgt_pace_at(const struct fgt_ring_slice *slice, uint32_t tick)
 {
 	const struct fgt_pace *pace = find(slice, tick);

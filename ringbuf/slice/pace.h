@@ -20,6 +20,10 @@
 int fgt_pace_add(struct fgt_ring_slice *slice, uint32_t first_tick,
 		 uint32_t periods);
 
+/* Copies those of these ticks. -ENOMEM. */
+int fgt_pace_narrow(const struct fgt_ring_slice *source, uint32_t first_tick,
+		    uint32_t tick_count, struct fgt_ring_slice *result);
+
 /* Periods that a tick stands for: from it to the one after it. */
 uint32_t fgt_pace_at(const struct fgt_ring_slice *slice, uint32_t tick);
 

@@ -18,6 +18,8 @@
 /* New numbers of the old things; 0: not used (yet). */
 struct marks {
 	uint32_t *threads, *nodes, *frames, *images;
+	/* Threads without a run, and nothing else, of which a name is used. */
+	uint32_t *named;
 };
 
 struct narrowing {
@@ -34,6 +36,7 @@ static void marks_done(struct marks *marks)
 	free(marks->nodes);
 	free(marks->frames);
 	free(marks->images);
+	free(marks->named);
 }
 
 static int marks_init(struct marks *marks, const struct fgt_ring_slice *source)
@@ -41,7 +44,8 @@ static int marks_init(struct marks *marks, const struct fgt_ring_slice *source)
 	if (!FGT_ARRAY_NEW(marks->threads, source->thread_count) ||
 	    !FGT_ARRAY_NEW(marks->nodes, source->node_count) ||
 	    !FGT_ARRAY_NEW(marks->frames, source->frame_count) ||
-	    !FGT_ARRAY_NEW(marks->images, source->image_count))
+	    !FGT_ARRAY_NEW(marks->images, source->image_count) ||
+	    !FGT_ARRAY_NEW(marks->named, source->thread_count))
 		return -ENOMEM;
 	return 0;
 }
@@ -154,9 +158,16 @@ static int move_string(struct narrowing *narrowing, uint32_t *id)
 static int copy_threads(struct narrowing *narrowing)
 {
 	struct fgt_ring_slice *result = narrowing->result;
-	int error = FGT_NARROW_TABLE(narrowing->source, result, threads,
-				     thread_count, narrowing->marks.threads);
+	struct marks *marks = &narrowing->marks;
+	int error;
 
+	fgt_waits_mark_holders(narrowing->source, result, marks->threads,
+			       marks->named);
+	error = FGT_NARROW_TABLE(narrowing->source, result, threads,
+				 thread_count, marks->threads);
+	for (uint32_t i = 0; i < narrowing->source->thread_count; i++)
+		if (marks->named[i])
+			marks->threads[i] = 0;
 	for (uint32_t i = 0; i < result->thread_count && !error; i++)
 		error = move_string(narrowing, &result->threads[i].name);
 	return error ? error : fgt_processes_narrow(narrowing->source, result);
@@ -321,25 +332,6 @@ static uint64_t count_missed(const struct narrowing *narrowing)
 	return missed < source->missed_ticks ? missed : source->missed_ticks;
 }
 
-static int copy_paces(struct narrowing *narrowing)
-{
-	const struct fgt_ring_slice *source = narrowing->source;
-	uint32_t first = narrowing->first_tick;
-	int error =
-		fgt_pace_add(narrowing->result, 0, fgt_pace_at(source, first));
-
-	for (uint32_t i = 0; i < source->pace_count && !error; i++) {
-		const struct fgt_pace *pace = &source->paces[i];
-
-		if (pace->first_tick > first &&
-		    pace->first_tick - first < narrowing->tick_count)
-			error = fgt_pace_add(narrowing->result,
-					     pace->first_tick - first,
-					     pace->periods);
-	}
-	return error;
-}
-
 static int copy_times(struct narrowing *narrowing)
 {
 	const struct fgt_ring_slice *source = narrowing->source;
@@ -357,7 +349,7 @@ static int copy_times(struct narrowing *narrowing)
 	result->tick_count = count;
 	result->process = source->process;
 	result->period_ns = source->period_ns;
-	error = copy_paces(narrowing);
+	error = fgt_pace_narrow(source, narrowing->first_tick, count, result);
 	if (error)
 		return error;
 	result->effective_hz =

@@ -116,6 +116,22 @@ static int number_waits(const struct fgt_ring_slice *source,
 	return error;
 }
 
+void fgt_waits_mark_holders(const struct fgt_ring_slice *source,
+			    const struct fgt_ring_slice *result,
+			    uint32_t *threads, uint32_t *named)
+{
+	for (uint32_t i = 0; i < result->run_count; i++) {
+		uint32_t wait = result->runs[i].wait, holder;
+
+		if (!wait)
+			continue;
+		holder = fgt_slice_find_thread(
+			source, source->waits[wait - 1].owner_tid);
+		if (holder < source->thread_count && !threads[holder])
+			named[holder] = threads[holder] = 1;
+	}
+}
+
 int fgt_waits_narrow(const struct fgt_ring_slice *source,
 		     struct fgt_ring_slice *result)
 {

@@ -149,6 +149,12 @@ const struct fgt_slice_wake *fgt_wake_find(const struct fgt_ring_slice *slice,
 
 /* ---- Between the parts of narrowing ------------------------------------- */
 
+/* Marks, in both tables, the threads that hold what the result's runs wait for,
+ * as far as they are not marked yet: their names are shown. */
+void fgt_waits_mark_holders(const struct fgt_ring_slice *source,
+			    const struct fgt_ring_slice *result,
+			    uint32_t *threads, uint32_t *named);
+
 /* Copies the waits that the result's runs use, and numbers them. -ENOMEM. */
 int fgt_waits_narrow(const struct fgt_ring_slice *source,
 		     struct fgt_ring_slice *result);

@@ -388,8 +388,10 @@ static void narrowing_to_one_thread_keeps_that_one(void **state)
 	assert_int_equal(fgt_slice_narrow(slice, 0, UINT64_MAX, 4243, &part),
 			 0);
 	kit_validate(part);
-	assert_int_equal(part->thread_count, 1);
-	assert_int_equal(part->threads[0].tid, 4243);
+	/* And the name of the one that holds what it waits for. */
+	assert_int_equal(part->thread_count, 2);
+	assert_int_equal(part->threads[1].tid, 4243);
+	assert_int_equal(part->runs[0].thread, 1);
 	assert_int_equal(part->run_count, 2);
 	assert_int_equal(part->runs[1].stack, FGT_NODE_NONE);
 	assert_int_equal(part->state_count, 2);

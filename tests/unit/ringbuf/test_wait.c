@@ -30,6 +30,12 @@ static void narrow_keeps_what_is_used(void **state)
 	assert_int_equal(part->waits[0].owner_tid, 4242);
 	assert_string_equal(fgt_slice_string(part, part->waits[0].object),
 			    "g_lock+0x8");
+	/* The one that holds the mutex, for its name. */
+	assert_int_equal(part->thread_count, 2);
+	assert_int_equal(part->threads[0].tid, 4242);
+	assert_string_equal(fgt_slice_string(part, part->threads[0].name),
+			    "app");
+	assert_int_equal(part->runs[0].thread, 1);
 	assert_int_equal(part->wake_count, 0);
 	assert_int_equal(part->lost_wakes, 5);
 	fgt_ring_slice_free(part);

@@ -30,12 +30,19 @@ int fgt_folded_index_runs(struct folded *folded)
 	return 0;
 }
 
-/* The thread that holds what a run waits for; thread_count: none is known. */
-static uint32_t holder_of(const struct fgt_ring_slice *slice,
+/* The thread that holds what a run waits for; thread_count: none of which there
+ * are samples. */
+static uint32_t holder_of(const struct folded *folded,
 			  const struct fgt_run *run)
 {
-	return fgt_slice_find_thread(
+	const struct fgt_ring_slice *slice = folded->slice;
+	uint32_t holder = fgt_slice_find_thread(
 		slice, run->wait ? slice->waits[run->wait - 1].owner_tid : 0);
+
+	if (holder < slice->thread_count &&
+	    folded->thread_runs[holder] == folded->thread_runs[holder + 1])
+		return slice->thread_count;
+	return holder;
 }
 
 /* Of a thread that ends the wait. */
@@ -145,7 +152,7 @@ int fgt_folded_add_wait(struct folded *folded, const struct fgt_run *run,
 			bool *ret_is_added)
 {
 	const struct fgt_ring_slice *slice = folded->slice;
-	uint32_t holder = holder_of(slice, run);
+	uint32_t holder = holder_of(folded, run);
 
 	*ret_is_added = false;
 	if (holder < slice->thread_count) {

@@ -50,14 +50,22 @@ static void thin_out(struct fgt_arrows *arrows)
 int fgt_arrows_init(struct fgt_arrows *arrows,
 		    const struct fgt_ring_slice *slice)
 {
+	FGT_AUTO(free) void *memory = NULL;
+	bool *is_shown;
+
 	*arrows = (struct fgt_arrows){ .count = 0 };
+	if (!FGT_ARRAY_NEW(is_shown, slice->thread_count))
+		return -ENOMEM;
+	memory = is_shown;
 	if (!FGT_ARRAY_NEW(arrows->arrows, slice->wake_count))
 		return -ENOMEM;
+	for (uint32_t i = 0; i < slice->run_count; i++)
+		is_shown[slice->runs[i].thread] = true;
 	for (uint32_t i = 0; i < slice->wake_count; i++) {
 		const struct fgt_slice_wake *wake = &slice->wakes[i];
 		uint32_t from = waker_of(slice, wake);
 
-		if (from == slice->thread_count ||
+		if (from == slice->thread_count || !is_shown[from] ||
 		    wake->at_ns < slice->tick_ns[0])
 			continue;
 		arrows->arrows[arrows->count++] = (struct fgt_arrow){

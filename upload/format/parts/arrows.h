@@ -23,7 +23,7 @@ struct fgt_arrows {
 	uint32_t left_out; /* over FGT_ARROWS_MAX, evenly over the time */
 };
 
-/* Wake-ups by threads of the slice. -ENOMEM. */
+/* Wake-ups by threads of which the slice has samples. -ENOMEM. */
 int fgt_arrows_init(struct fgt_arrows *arrows,
 		    const struct fgt_ring_slice *slice);
 void fgt_arrows_done(struct fgt_arrows *arrows);

@@ -96,8 +96,8 @@ static inline void kit_mark_stacks(const struct fgt_ring_slice *slice,
 				 slice->frames[i].frame.image - 1);
 }
 
-/* Checks that the slice is valid, and that its runs and wakers use all of
- * it. */
+/* Checks that the slice is valid, and that its runs, waits and wakers use all
+ * of it. */
 static inline void kit_validate(const struct fgt_ring_slice *slice)
 {
 	bool *threads = calloc(slice->thread_count + 1, 1);
@@ -120,6 +120,9 @@ static inline void kit_validate(const struct fgt_ring_slice *slice)
 		state_count += !states[slice->runs[i].state];
 		states[slice->runs[i].state] = true;
 	}
+	for (uint32_t i = 0; i < slice->wait_count; i++)
+		threads[fgt_slice_find_thread(
+			slice, slice->waits[i].owner_tid)] = true;
 	for (uint32_t i = 0; i < slice->waker_count; i++)
 		if (slice->wakers[i].stack != FGT_NODE_NONE)
 			kit_mark(nodes, slice->node_count,
