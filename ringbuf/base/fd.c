@@ -42,6 +42,15 @@ bool fgt_file_id_is(const struct fgt_file_id *id, int fd)
 	       now.device == id->device && now.inode == id->inode;
 }
 
+ssize_t fgt_fd_pread(int *fd, void *buffer, size_t size, off_t offset)
+{
+	ssize_t got = pread(*fd, buffer, size, offset);
+
+	if (got < 0 && (errno == EBADF || errno == ESPIPE))
+		*fd = -1;
+	return got;
+}
+
 int fgt_memfd_open(const char *name, size_t len_bytes, int *ret_fd)
 {
 	FGT_AUTO(fgt_fd_close) int fd = -1;

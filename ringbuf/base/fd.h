@@ -28,6 +28,14 @@ int fgt_file_id_get(int fd, struct fgt_file_id *ret_id);
 /* True if fd, which may be -1, is open and of this file. MT-Safe | AS-Safe */
 bool fgt_file_id_is(const struct fgt_file_id *id, int fd);
 
+/*
+ * pread(2) of a file that the caller has just opened, and will close. A program
+ * that records itself may close it meanwhile, and put its own file in its
+ * place: read(2) would wait for a pipe, and take bytes out of it, where this
+ * fails. *fd is -1 then: the program's file stays open. MT-Safe | AS-Safe
+ */
+ssize_t fgt_fd_pread(int *fd, void *buffer, size_t size, off_t offset);
+
 /* ---- Memory that other processes map ------------------------------------ */
 
 /* len_bytes of zeros, not sealed yet. -EFBIG: more than files may have

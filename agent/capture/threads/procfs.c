@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "ringbuf/base/fd.h"
 #include "ringbuf/base/heartbeat.h"
 #include "ringbuf/base/owner.h"
 
@@ -27,11 +28,8 @@ static int open_and_read(int dir_fd, const char *path, char *buffer,
 	if (*fd < 0)
 		return -errno;
 	while (len < size - 1) {
-		/* A program that records itself may put its pipe in the place
-		 * of fd meanwhile: read() would wait for it, and take bytes
-		 * out of it, where pread() is an error. */
-		ssize_t got =
-			pread(*fd, buffer + len, size - 1 - len, (off_t)len);
+		ssize_t got = fgt_fd_pread(fd, buffer + len, size - 1 - len,
+					   (off_t)len);
 
 		if (got < 0 && errno == EINTR)
 			continue;

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "ringbuf/base/clock.h"
+#include "ringbuf/base/fd.h"
 #include "ringbuf/base/owner.h"
 
 #define CHUNK_BYTES 4096u
@@ -36,7 +37,7 @@
 
 static const char ring_name[] = "anon_inode:[io_uring]";
 
-bool fgt_io_uring_is_in(int maps_fd)
+bool fgt_io_uring_is_in(int *maps_fd)
 {
 	/* What a name that is cut leaves of itself is searched again. */
 	char text[sizeof(ring_name) + CHUNK_BYTES];
@@ -44,8 +45,8 @@ bool fgt_io_uring_is_in(int maps_fd)
 	off_t offset = 0;
 
 	for (;;) {
-		/* pread() for the reason in fgt_procfs_read(). */
-		ssize_t got = pread(maps_fd, text + kept, CHUNK_BYTES, offset);
+		ssize_t got =
+			fgt_fd_pread(maps_fd, text + kept, CHUNK_BYTES, offset);
 		size_t len;
 
 		if (got <= 0)
@@ -66,7 +67,7 @@ static void read_maps(struct fgt_io_uring_watch *watch, uint64_t now_ns)
 
 	fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
 	if (fd >= 0)
-		watch->has_ring = fgt_io_uring_is_in(fd);
+		watch->has_ring = fgt_io_uring_is_in(&fd);
 	if (now_ns > SAVED_NS && watch->paid_ns < now_ns - SAVED_NS)
 		watch->paid_ns = now_ns - SAVED_NS;
 	watch->paid_ns +=
@@ -124,7 +125,7 @@ static bool is_of_process(const char *line, bool *is_signal)
 	return *is_signal && begins_with(line, "ClockID: -");
 }
 
-int fgt_cpu_timer_find(int timers_fd, unsigned int own_timers)
+int fgt_cpu_timer_find(int *timers_fd, unsigned int own_timers)
 {
 	unsigned int reads_max = READS_MAX + own_timers / OWN_A_READ;
 	char text[TEXT_BYTES];
@@ -133,9 +134,8 @@ int fgt_cpu_timer_find(int timers_fd, unsigned int own_timers)
 	off_t offset = 0;
 
 	for (unsigned int i = 0; i < reads_max; i++) {
-		/* pread() for the reason in fgt_procfs_read(). */
-		ssize_t len = pread(timers_fd, text + kept, sizeof(text) - kept,
-				    offset);
+		ssize_t len = fgt_fd_pread(timers_fd, text + kept,
+					   sizeof(text) - kept, offset);
 		char *line = text, *end = text + kept + len, *next;
 
 		if (len <= 0)
@@ -158,7 +158,7 @@ static int find_listed(unsigned int own_timers)
 	FGT_AUTO(fgt_fd_close)
 	int fd = open("/proc/self/timers", O_RDONLY | O_CLOEXEC);
 
-	return fd < 0 ? -errno : fgt_cpu_timer_find(fd, own_timers);
+	return fd < 0 ? -errno : fgt_cpu_timer_find(&fd, own_timers);
 }
 
 /* The last answer holds where the list cannot be read now. On a kernel that

@@ -26,11 +26,11 @@ struct fgt_io_uring_watch {
 };
 
 /*
- * True if a ring is among /proc/PID/maps (proc(5)), read from the descriptor.
+ * True if a ring is among /proc/PID/maps (proc(5)), read by fgt_fd_pread().
  * Rings in memory of the program (IORING_SETUP_NO_MMAP) have no name. False
  * also if they cannot be read. MT-Safe | AS-Safe
  */
-bool fgt_io_uring_is_in(int maps_fd);
+bool fgt_io_uring_is_in(int *maps_fd);
 
 /*
  * Before a thread gets a timer: is there a ring? Reads at most once a tick. If
@@ -72,10 +72,10 @@ bool fgt_cpu_timer_watch_ask(struct fgt_cpu_timer_watch *watch,
 			     uint64_t now_ns);
 
 /*
- * 1 if one is among /proc/PID/timers (proc(5)), read from the descriptor, else
+ * 1 if one is among /proc/PID/timers (proc(5)), read by fgt_fd_pread(), else
  * 0. -E2BIG: it is not among the first 700 besides own_timers, and there are
  * more; errno of read(2). MT-Safe | AS-Safe
  */
-int fgt_cpu_timer_find(int timers_fd, unsigned int own_timers);
+int fgt_cpu_timer_find(int *timers_fd, unsigned int own_timers);
 
 #endif

@@ -14,6 +14,7 @@
 
 #include "agent/unwind/maps/maps_open.h"
 #include "ringbuf/base/array.h"
+#include "ringbuf/base/fd.h"
 #include "ringbuf/base/heartbeat.h"
 
 #define MAPPINGS_MAX   65536u
@@ -339,11 +340,9 @@ static int read_text(int proc_fd, struct builder *builder,
 							     : 0;
 		if (r < 0)
 			return r;
-		/* Not read(): a program that records itself may put its pipe in
-		 * the place of fd meanwhile. */
 		heartbeat = fgt_call_enter(FGT_STEP_PROCFS);
-		got = pread(fd, text->bytes + text->len,
-			    text->capacity - text->len, offset);
+		got = fgt_fd_pread(&fd, text->bytes + text->len,
+				   text->capacity - text->len, offset);
 		fgt_call_leave(heartbeat, fd);
 		if (got < 0 && errno != EINTR)
 			return -errno;

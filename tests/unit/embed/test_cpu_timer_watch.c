@@ -112,11 +112,11 @@ static void one_of_many_is_found(void **state)
 			assert_int_equal(write(fd, other, strlen(other)),
 					 strlen(other));
 		lseek(fd, 0, SEEK_SET);
-		assert_int_equal(fgt_cpu_timer_find(fd, 0), 0);
+		assert_int_equal(fgt_cpu_timer_find(&fd, 0), 0);
 		assert_int_equal(write(fd, wanted, strlen(wanted)),
 				 strlen(wanted));
 		lseek(fd, 0, SEEK_SET);
-		assert_int_equal(fgt_cpu_timer_find(fd, 0), 1);
+		assert_int_equal(fgt_cpu_timer_find(&fd, 0), 1);
 	}
 }
 
@@ -133,12 +133,14 @@ static void not_all_of_too_many_are_read(void **state)
 		assert_int_equal(write(fd, other, strlen(other)),
 				 strlen(other));
 	lseek(fd, 0, SEEK_SET);
-	assert_int_equal(fgt_cpu_timer_find(fd, 0), -E2BIG);
+	assert_int_equal(fgt_cpu_timer_find(&fd, 0), -E2BIG);
 	assert_true(lseek(fd, 0, SEEK_CUR) <= 65536);
 	/* Our own are no reason to give up. */
 	lseek(fd, 0, SEEK_SET);
-	assert_int_equal(fgt_cpu_timer_find(fd, 1500), 0);
-	assert_int_equal(fgt_cpu_timer_find(-1, 0), -EBADF);
+	assert_int_equal(fgt_cpu_timer_find(&fd, 1500), 0);
+	close(fd);
+	assert_int_equal(fgt_cpu_timer_find(&fd, 0), -EBADF);
+	assert_int_equal(fd, -1);
 }
 
 static void what_cannot_be_read_now_is_as_it_was(void **state)

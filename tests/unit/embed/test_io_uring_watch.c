@@ -37,7 +37,7 @@ static bool is_in_text(const char *text, size_t len)
 	assert_return_code(fd, errno);
 	assert_int_equal(write(fd, text, len), len);
 	assert_int_equal(lseek(fd, 0, SEEK_SET), 0);
-	return fgt_io_uring_is_in(fd);
+	return fgt_io_uring_is_in(&fd);
 }
 
 /* At every place of some pages, whatever the size of what is read at once. */
@@ -55,6 +55,7 @@ static void a_name_is_found_wherever_it_is_cut(void **state)
 
 static void other_names_are_none(void **state)
 {
+	int none = -1;
 	static const char half[] = "anon_inode:[io_ur", rest[] = "ing]";
 	char text[2 * 4096];
 
@@ -67,7 +68,7 @@ static void other_names_are_none(void **state)
 	memcpy(text + 4096 - strlen(half), half, strlen(half));
 	memcpy(text + 4097, rest, strlen(rest));
 	assert_false(is_in_text(text, sizeof(text)));
-	assert_false(fgt_io_uring_is_in(-1));
+	assert_false(fgt_io_uring_is_in(&none));
 }
 
 /* ---- Who is signalled -------------------------------------------------- */

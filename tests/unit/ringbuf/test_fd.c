@@ -75,6 +75,27 @@ static void files_of_the_program_are_not_closed(void **state)
 	close(pipe_fds[1]);
 }
 
+static void what_has_become_a_pipe_is_not_taken_for_the_file(void **state)
+{
+	int pipe_fds[2], fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
+	int last = fd;
+	char byte;
+
+	(void)state;
+	assert_int_equal(fgt_fd_pread(&fd, &byte, 1, 0), 1);
+	assert_int_equal(fd, last);
+	assert_int_equal(pipe(pipe_fds), 0);
+	assert_int_equal(dup2(pipe_fds[0], fd), fd);
+	assert_int_equal(fgt_fd_pread(&fd, &byte, 1, 1), -1);
+	assert_int_equal(fd, -1);
+	close(last);
+	fd = last;
+	assert_int_equal(fgt_fd_pread(&fd, &byte, 1, 1), -1);
+	assert_int_equal(fd, -1);
+	close(pipe_fds[0]);
+	close(pipe_fds[1]);
+}
+
 static void moved_descriptors_are_recognised(void **state)
 {
 	int fd = open_apart(), other;
@@ -158,6 +179,8 @@ int main(void)
 		cmocka_unit_test(memory_beyond_the_limit_of_files_is_refused),
 		cmocka_unit_test(moved_descriptors_are_closed),
 		cmocka_unit_test(files_of_the_program_are_not_closed),
+		cmocka_unit_test(
+			what_has_become_a_pipe_is_not_taken_for_the_file),
 		cmocka_unit_test(moved_descriptors_are_recognised),
 		cmocka_unit_test(number_has_one_owner),
 	};
