@@ -302,6 +302,7 @@ struct fgt_followed {
 	int32_t owner_tid;
 	uint64_t address, timeout_ns;
 	uint64_t read_tick; /* when the lock was last read */
+	bool is_own; /* it was its own then */
 };
 
 static bool make_room(struct fgt_followed_waits *followed)
@@ -393,14 +394,18 @@ static bool has_new_owner(struct fgt_look *look, struct fgt_followed *entry,
 			  struct fgt_thread *thread, struct fgt_wait *ret_wait)
 {
 	int32_t owner_tid;
+	bool is_own;
 
 	if (!may_have_passed(look, entry))
 		return false;
 	owner_tid = read_owner(look, entry, thread);
 	entry->read_tick = look->tick;
-	/* It has got it, and has not run yet. */
-	if (owner_tid == entry->tid)
+	is_own = owner_tid == entry->tid;
+	/* It has got it, and has not run yet; but one that holds a mutex at two
+	 * ticks, and sleeps for it, waits for itself. */
+	if (is_own && (!entry->is_own || entry->kind != FGT_WAIT_MUTEX))
 		owner_tid = 0;
+	entry->is_own = is_own;
 	if (owner_tid == entry->owner_tid)
 		return false;
 	entry->owner_tid = owner_tid;

@@ -232,7 +232,8 @@ static void add_cycle(struct fgt_words *words, const struct fgt_explanation *of,
 	}
 	if (shown < cycle->count)
 		fgt_words_add(words, " and %u more", cycle->count - shown);
-	fgt_words_add(words, " wait for each other)");
+	fgt_words_add(words, cycle->count == 1 ? " waits for itself)"
+					       : " wait for each other)");
 }
 
 static void print_step(const struct printer *printer,

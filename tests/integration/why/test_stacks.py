@@ -145,6 +145,44 @@ def test_deadlock(bench, socket):
     service.end()
 
 
+# One thread takes a lock twice.
+TWICE = """
+#define _GNU_SOURCE
+#include <pthread.h>
+pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;
+static void *wait_for_it(void *argument)
+{
+    pthread_setname_np(pthread_self(), "second");
+    pthread_mutex_lock(&g_lock);
+    return argument;
+}
+int main(void)
+{
+    pthread_t thread;
+    pthread_mutex_lock(&g_lock);
+    pthread_create(&thread, NULL, wait_for_it, NULL);
+    pthread_mutex_lock(&g_lock);
+}
+"""
+
+
+def test_deadlock_of_one(bench, socket):
+    program = bench.path("twice")
+    subprocess.run(["cc", "-g", "-pthread", "-x", "c", "-", "-o", program],
+                   input=TWICE, text=True, check=True)
+    child = bench.start([program])
+    bench.run("--socket", socket, "attach", str(child.pid))
+    time.sleep(1)
+    target = ("--socket", socket, "-p", str(child.pid))
+    ok("a thread that waits for itself is a deadlock",
+       stacks(bench, *target)["deadlocks"] == [[child.pid]],
+       bench.run("stacks", *target).stdout)
+    why = bench.run("why", *target, "--last", "500ms").stdout
+    ok("why names it", f"deadlock: twice (tid {child.pid}) waits for itself"
+       in why, why)
+    child.kill()
+
+
 def test_filters(bench, ask, names):
     """Some threads; the deadlock stays."""
     for flags, is_wanted in (
@@ -256,6 +294,7 @@ def main():
         _, socket = bench.daemon("stacks")
         test_past(bench, socket, child, expected)
         test_deadlock(bench, socket)
+        test_deadlock_of_one(bench, socket)
         test_busy(bench)
         test_several(bench)
         test_user(bench)
