@@ -134,25 +134,6 @@ static void run_look(void *context)
 
 /* ---- Orders --------------------------------------------------------------- */
 
-/* Do its readers take a sample to last until the next one? Those of envelopes
- * do. */
-static bool is_of_samples(const struct fgt_config *config, const char *place)
-{
-	const struct fgt_destination_settings *all =
-		config->upload.destinations;
-	size_t i = 0;
-
-	if (*place == '/')
-		return true;
-	while (i < config->upload.destination_count &&
-	       strcmp(all[i].name, place) != 0)
-		i++;
-	if (i == config->upload.destination_count)
-		return false;
-	return all[i].format ? strncmp(all[i].format, "sentry", 6) == 0
-			     : all[i].dsn_file || all[i].directory;
-}
-
 /* For the tick after a chunk: its own ones must stay in the ring meanwhile. */
 static uint64_t patience_ns(const struct fgt_config *config,
 			    const struct fgt_chunk *chunk)
@@ -190,7 +171,7 @@ static int order_chunk(const struct fgt_continuous *continuous,
 		.is_last_word = chunk->is_last,
 		.facts = packed,
 		.chunk = { .anchor = stream->anchor,
-			   .has_next_tick = is_of_samples(config, place),
+			   .has_next_tick = *place == '/',
 			   .wait_until_ns =
 				   chunk->to_ns + patience_ns(config, chunk) },
 	};

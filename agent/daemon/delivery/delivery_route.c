@@ -35,6 +35,14 @@ static int copy_fds(const struct fgt_delivery_fds *fds,
 	return 0;
 }
 
+/* Do its readers take a sample to last until the next one? Those of envelopes
+ * do. */
+static bool is_of_samples(const struct fgt_destination *destination)
+{
+	return destination && (destination->format == FGT_KIND_SENTRY ||
+			       destination->format == FGT_KIND_SENTRY_CHUNK);
+}
+
 static int submit_configured(struct fgt_deliveries *deliveries,
 			     const struct fgt_delivery_order *order,
 			     struct fgt_destination_entry *entry,
@@ -50,6 +58,7 @@ static int submit_configured(struct fgt_deliveries *deliveries,
 				   strerror(-r));
 	own.destination = NULL;
 	own.configured = entry->name;
+	own.chunk.has_next_tick = is_of_samples(entry->destination);
 	return fgt_deliveries_submit(deliveries, &own, why);
 }
 

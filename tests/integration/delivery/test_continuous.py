@@ -62,16 +62,18 @@ def check_seams(checks, chunks, thread):
 
 def a_whole_life(checks, bench):
     """Redis under load from its attach to its end, in chunks of 3 s."""
-    server = SentryServer()
+    server, put = SentryServer(), SentryServer()
     folder = Folder(bench, "chunks")
     pid, load = redis(bench)
     path = dsn_file(bench, "chunks.dsn", server)
     began = time.time()
     daemon = Daemon(bench, "life", f"""
 upload: {{ release = "app@1"; destinations = (
-  {{ name = "sentry"; dsn_file = "{path}"; }} ); }};
+  {{ name = "sentry"; dsn_file = "{path}"; }},
+  {{ name = "put"; url =
+     "http://127.0.0.1:{put.port}/{{seq}}.chunk.envelope"; }} ); }};
 targets = ( {{ pid = {pid}; continuous = true; continuous_s = {CHUNK_S};
-  deliver = ( "sentry", "{folder.path}" ); }} );""")
+  deliver = ( "sentry", "put", "{folder.path}" ); }} );""")
     until(lambda: len(server.requests) >= 3, 20)
     load.kill()
     os.kill(pid, 9)
@@ -95,11 +97,18 @@ targets = ( {{ pid = {pid}; continuous = true; continuous_s = {CHUNK_S};
     checks.ok("chunks: the same in a directory",
               until(lambda: len(folder.names()) == len(chunks)),
               (folder.names(), len(chunks)))
+    puts = received(bench, put)
+    checks.ok("chunks: the same by PUT, under the same profiler id",
+              sorted(map(span_of, puts)) == sorted(map(span_of, chunks)) and
+              {one.chunk["profiler_id"] for one in puts} ==
+              {one.chunk["profiler_id"] for one in chunks},
+              [(span_of(one), one.chunk["profiler_id"]) for one in puts])
     time.sleep(2)  # another chunk would be there by then
     checks.ok("chunks: none follows the last one",
               len(server.requests) == len(chunks), len(server.requests))
     daemon.end()
     server.close()
+    put.close()
 
 
 def chunks_of_sums(checks, bench):

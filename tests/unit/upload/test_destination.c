@@ -177,6 +177,30 @@ static void aws_keys_of_one_profile_are_read(void **state)
 	unlink(path);
 }
 
+static void a_key_with_a_passphrase_is_refused(void **state)
+{
+	static const char *const keys[] = {
+		"-----BEGIN ENCRYPTED PRIVATE KEY-----\nMII=\n",
+		"-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n",
+	};
+	struct fgt_why why;
+	char *pem;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+		char text[200];
+
+		snprintf(text, sizeof(text),
+			 "-----BEGIN CERTIFICATE-----\nMII=\n%s", keys[i]);
+		write_secret(text);
+		assert_int_equal(
+			fgt_credentials_read_pem(path, NULL, &pem, &why),
+			-EINVAL);
+		assert_non_null(strstr(why.text, "passphrase"));
+		unlink(path);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -184,6 +208,7 @@ int main(void)
 		cmocka_unit_test(stored_head_reads_back_unless_it_is_damaged),
 		cmocka_unit_test(headers_are_checked_and_cleaned),
 		cmocka_unit_test(aws_keys_of_one_profile_are_read),
+		cmocka_unit_test(a_key_with_a_passphrase_is_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -275,6 +275,14 @@ int fgt_credentials_read_pem(const char *certificate, const char *key,
 			"%s: no PEM key; name its file in "
 			"client_key_file",
 			fgt_trusted_file_name(key ? key : certificate));
+	/* curl 7.88 crashes where it has to ask for a passphrase. */
+	if (strstr(second ? second : first, "BEGIN ENCRYPTED") ||
+	    strstr(second ? second : first, "4,ENCRYPTED"))
+		return fgt_why_set(
+			why, -EINVAL,
+			"%s: the key has a passphrase, which nobody is there "
+			"to type; remove it with openssl pkey",
+			fgt_trusted_file_name(key ? key : certificate));
 	if (asprintf(&joined, "%s\n%s", first, second ? second : "") < 0)
 		return fgt_why_set(why, -ENOMEM, FGT_NO_MEMORY);
 	*ret_pem = joined;

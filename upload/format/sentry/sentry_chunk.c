@@ -73,8 +73,11 @@ static int write_chunk(const struct fgt_ring_slice *slice,
 
 	r = fgt_sentry_choose_id(options->event_id, chunk.chunk_id);
 	if (!r)
-		r = fgt_sentry_choose_id(options->profiler_id,
-					 chunk.profiler_id);
+		r = fgt_sentry_choose_id(
+			options->profiler_id
+				? options->profiler_id
+				: fgt_slice_note(slice, FGT_NOTE_PROFILER),
+			chunk.profiler_id);
 	if (!r)
 		r = fgt_sentry_profile_fit(&chunk.profile, slice, &scope, &body,
 					   &len);
