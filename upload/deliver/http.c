@@ -309,6 +309,13 @@ static bool set_signature(CURL *handle, const struct fgt_http_request *request)
 				     request->aws_keys);
 }
 
+/* no_proxy of the environment is for the proxies that are named there. */
+static bool set_proxy(CURL *handle, const char *proxy)
+{
+	return !proxy || (!fgt_curl.easy_setopt(handle, CURLOPT_PROXY, proxy) &&
+			  !fgt_curl.easy_setopt(handle, CURLOPT_NOPROXY, ""));
+}
+
 static bool set_request(CURL *handle, const struct fgt_http_request *request,
 			struct curl_slist *headers, struct transfer *transfer)
 {
@@ -316,8 +323,7 @@ static bool set_request(CURL *handle, const struct fgt_http_request *request,
 	       set_body(handle, request) &&
 	       set_client_certificate(handle, request->client_pem) &&
 	       set_signature(handle, request) &&
-	       (!request->proxy ||
-		!fgt_curl.easy_setopt(handle, CURLOPT_PROXY, request->proxy)) &&
+	       set_proxy(handle, request->proxy) &&
 	       !fgt_curl.easy_setopt(handle, CURLOPT_HTTPHEADER, headers) &&
 	       !fgt_curl.easy_setopt(handle, CURLOPT_WRITEFUNCTION,
 				     take_body) &&

@@ -51,8 +51,8 @@ int fgt_kind_read_body(const struct fgt_sending *sending,
 
 /* ---- The answer ---------------------------------------------------------- */
 
-static int judge_refusal(const struct fgt_sending *sending, long status,
-			 struct fgt_why *why)
+static int judge_refusal(const struct fgt_sending *sending, bool is_post,
+			 long status, struct fgt_why *why)
 {
 	switch (status) {
 	case 401:
@@ -64,11 +64,10 @@ static int judge_refusal(const struct fgt_sending *sending, long status,
 				   status);
 	case 404:
 	case 405:
-		return fgt_why_set(
-			why, -EREMOTEIO,
-			"answered %ld; check the path of the URL "
-			"and whether the server takes %s",
-			status, sending->destination->is_post ? "POST" : "PUT");
+		return fgt_why_set(why, -EREMOTEIO,
+				   "answered %ld; check the path of the URL "
+				   "and whether the server takes %s",
+				   status, is_post ? "POST" : "PUT");
 	case 413:
 		return fgt_why_set(why, -EMSGSIZE,
 				   "refused with 413: too large; choose a "
@@ -85,7 +84,7 @@ static int judge_refusal(const struct fgt_sending *sending, long status,
 	}
 }
 
-static int judge(const struct fgt_sending *sending,
+static int judge(const struct fgt_sending *sending, bool is_post,
 		 const struct fgt_http_answer *answer, struct fgt_why *why)
 {
 	struct fgt_send_outcome *outcome = sending->outcome;
@@ -95,7 +94,7 @@ static int judge(const struct fgt_sending *sending,
 	if (status >= 200 && status < 300)
 		return 0;
 	if (status != 429 && status != 502 && status != 503 && status != 504)
-		return judge_refusal(sending, status, why);
+		return judge_refusal(sending, is_post, status, why);
 	if (status == 429 || *answer->retry_after)
 		outcome->retry_after_s = fgt_ratelimit_retry_after(
 			answer->retry_after, time(NULL));
@@ -179,7 +178,7 @@ int fgt_kind_post(const struct fgt_sending *sending,
 	int r = send_request(sending, request, &answer, &cause);
 
 	if (r == 0)
-		r = judge(sending, &answer, &cause);
+		r = judge(sending, request->is_post, &answer, &cause);
 	else if (fgt_kind_is_temporary(r))
 		r = -EAGAIN;
 	fgt_http_answer_done(&answer);

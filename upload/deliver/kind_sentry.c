@@ -46,6 +46,8 @@ static int post(const struct fgt_sending *sending, const struct fgt_dsn *dsn)
 	int r;
 
 	limits.ca_file = sending->destination->ca_file;
+	limits.proxy = sending->destination->proxy;
+	limits.client_pem = sending->destination->client_pem;
 	r = fgt_sentry_post(&envelope, sending->payload->head.id, dsn, &limits,
 			    &outcome, sending->why);
 	sending->outcome->status = outcome.status;

@@ -107,6 +107,8 @@ static int post(const struct fgt_memory_sink *memory, const struct fgt_dsn *dsn,
 		.total_timeout_ms = limits->total_timeout_ms,
 		.low_speed_s = limits->low_speed_s,
 		.ca_file = limits->ca_file,
+		.proxy = limits->proxy,
+		.client_pem = limits->client_pem,
 	};
 	bool has_secret = *dsn->secret_key;
 	int error;

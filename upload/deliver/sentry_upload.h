@@ -28,6 +28,7 @@ struct fgt_upload_outcome {
 /* Zero and NULL mean default. */
 struct fgt_upload_limits {
 	const char *ca_file; /* NULL: the system's authorities */
+	const char *proxy, *client_pem; /* see struct fgt_http_request */
 	bool is_http_allowed; /* plain, to another machine */
 	bool has_root; /* directories lie below root_fd, of O_PATH */
 	int root_fd;

@@ -300,6 +300,32 @@ def answers_are_judged(checks, bench):
               "http://127.0.0.1:1/x.fgt" in result.stderr, result.stderr)
 
 
+def a_proxy_is_configured(checks, bench):
+    """Of a URL and of a DSN; no_proxy is for the environment's proxies."""
+    uploader = Uploader(bench)
+    direct, proxy = SentryServer(fixed(200)), SentryServer(fixed(200))
+    dsn = uploader.file("proxy.dsn", f"http://{'a' * 32}@127.0.0.1:"
+                        f"{direct.port}/1")
+    key = f'proxy = "http://127.0.0.1:{proxy.port}";'
+    for name, entry in (("URL", f'url = "{url_of(direct, "/x.fgt")}"; {key}'),
+                        ("DSN", f'dsn_file = "{dsn}"; {key}')):
+        before = proxy.connections
+        uploader.send(entry, no_proxy="*", http_proxy=url_of(direct, ""))
+        checks.ok(f"{name}: the configured proxy is used",
+                  proxy.connections > before and not direct.connections,
+                  (proxy.connections, direct.connections))
+    result = uploader.send(f'url = "{url_of(direct, "/x.fgt")}"; '
+                           'proxy = "http://me:s3cret@127.0.0.1:1";')
+    checks.ok("a proxy with a password is refused", result.returncode == 2 and
+              "s3cret" not in result.stderr, result.stderr)
+    server = SentryServer(fixed(404))
+    result = uploader.convert("--upload", url_of(server, "/ingest"))
+    checks.ok("the method that was used is named",
+              "takes POST" in result.stderr, result.stderr)
+    for one in (direct, proxy, server):
+        one.close()
+
+
 def tls_fails_closed(checks, bench):
     uploader = Uploader(bench)
     authority = Authority(bench.path("ca"))
@@ -347,4 +373,4 @@ if __name__ == "__main__":
                 pyroscope_takes_both_ways, otlp_is_sent_in_both_shapes,
                 headers_are_sent,
                 directory_keeps_its_caps, answers_are_judged,
-                tls_fails_closed])
+                a_proxy_is_configured, tls_fails_closed])

@@ -280,8 +280,8 @@ int fgt_credentials_read_pem(const char *certificate, const char *key,
 	    strstr(second ? second : first, "4,ENCRYPTED"))
 		return fgt_why_set(
 			why, -EINVAL,
-			"%s: the key has a passphrase, which nobody is there "
-			"to type; remove it with openssl pkey",
+			"%s: the key has a passphrase, which cannot be "
+			"typed here; remove it with openssl pkey",
 			fgt_trusted_file_name(key ? key : certificate));
 	if (asprintf(&joined, "%s\n%s", first, second ? second : "") < 0)
 		return fgt_why_set(why, -ENOMEM, FGT_NO_MEMORY);

@@ -53,6 +53,12 @@ static int check_place(const struct fgt_destination_settings *settings,
 			"the query of a URL may be a secret: put the "
 			"URL into a file of mode 0640 or 0600 and "
 			"name that file with `url_file`");
+	if (settings->proxy && strchr(settings->proxy, '@'))
+		return fgt_why_set(
+			why, -EINVAL,
+			"`proxy` holds a user or password, which are no part "
+			"of a configuration; name this proxy in https_proxy "
+			"and http_proxy of the daemon's environment");
 	return 0;
 }
 
@@ -61,6 +67,7 @@ static int check_use(const struct fgt_destination_settings *settings,
 		     struct fgt_why *why)
 {
 	bool is_url = settings->url || settings->url_file;
+	bool is_server = is_url || settings->dsn_file;
 	const struct {
 		const char *key;
 		bool is_given, is_of_use;
@@ -70,9 +77,9 @@ static int check_use(const struct fgt_destination_settings *settings,
 		{ "shape", settings->shape, is_url },
 		{ "headers_file", settings->headers_file, is_url },
 		{ "aws_keys_file", settings->aws_keys_file, is_url },
-		{ "client_cert_file", settings->client_cert_file, is_url },
+		{ "client_cert_file", settings->client_cert_file, is_server },
 		{ "format", settings->format, !settings->dsn_file },
-		{ "proxy", settings->proxy, is_url },
+		{ "proxy", settings->proxy, is_server },
 		{ "max_files", settings->max_files, settings->directory },
 		{ "max_mb", settings->max_mb, settings->directory },
 		{ "aws_region", settings->aws_region, settings->aws_keys_file },
