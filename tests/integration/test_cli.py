@@ -231,14 +231,16 @@ def test_config(bench):
     with open(lacking, "w") as file:
         file.write('upload: { destinations = ( { name = "lab"; directory = '
                    '"/none/slices"; },\n{ name = "s"; dsn_file = "/none/dsn"; '
-                   '} ); };')
+                   '},\n{ url = "https://a/b"; headers_file = "/none/h"; } '
+                   '); };')
     result = bench.run("config", "check", "-c", lacking)
     ok("config check warns of files that do not exist",
        result.returncode == 0 and
        f"{lacking}:1: destination 'lab': no such directory: /none/slices"
        in result.stderr and
        f"{lacking}:2: destination 's': no such dsn_file: /none/dsn"
-       in result.stderr, result)
+       in result.stderr and "no such headers_file: /none/h" in result.stderr,
+       result)
     rule = bench.path("rule.conf")
     with open(rule, "w") as file:
         file.write('triggers: ( { name = "stuck"; target = "cat"; '

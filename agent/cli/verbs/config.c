@@ -90,12 +90,22 @@ static void warn(const struct fgt_config *config)
 		const struct fgt_destination_settings *settings =
 			&config->upload.destinations[i];
 
-		warn_of_missing(config->path, settings, "dsn_file",
-				settings->dsn_file);
-		warn_of_missing(config->path, settings, "url_file",
-				settings->url_file);
-		warn_of_missing(config->path, settings, "directory",
-				settings->directory);
+		const struct {
+			const char *key, *path;
+		} files[] = {
+			{ "dsn_file", settings->dsn_file },
+			{ "url_file", settings->url_file },
+			{ "directory", settings->directory },
+			{ "headers_file", settings->headers_file },
+			{ "aws_keys_file", settings->aws_keys_file },
+			{ "client_cert_file", settings->client_cert_file },
+			{ "client_key_file", settings->client_key_file },
+			{ "ca_file", settings->ca_file },
+		};
+
+		for (size_t k = 0; k < sizeof(files) / sizeof(files[0]); k++)
+			warn_of_missing(config->path, settings, files[k].key,
+					files[k].path);
 	}
 	for (size_t i = 0; i < config->trigger_count; i++)
 		warn_of_state(config->path, &config->triggers[i]);
