@@ -84,10 +84,14 @@ int fgt_upload_plan(const struct fgt_arguments *arguments,
 		return 0;
 	}
 	dsn_file = fgt_options_get(arguments, "dsn-file");
+	text = fgt_options_get(arguments, "upload");
+	if (dsn_file && text)
+		return fgt_why_set(why, -EINVAL,
+				   "--dsn-file and --upload DEST name two "
+				   "destinations; give one of them");
 	if (dsn_file)
 		return fgt_destination_load_dsn(dsn_file, &defaults,
 						ret_destination, why);
-	text = fgt_options_get(arguments, "upload");
 	if (text && (strstr(text, "://") || *text == '/'))
 		return parse_argument(text, config, ret_destination, why);
 	return load_named(text, config, ret_destination, why);

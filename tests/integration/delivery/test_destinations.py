@@ -295,6 +295,9 @@ def answers_are_judged(checks, bench):
         checks.ok(f"{name} ends in an error", result.returncode == 1 and
                   time.monotonic() - began < 20, result.stderr)
         server.close()
+    result = uploader.convert("--upload", "/tmp", "--dsn-file", "/x")
+    checks.ok("two destinations are refused", result.returncode == 2 and
+              "give one" in result.stderr, result.stderr)
     result = uploader.convert("--upload", "http://127.0.0.1:1/x.fgt")
     checks.ok("server that is down is named", result.returncode == 1 and
               "http://127.0.0.1:1/x.fgt" in result.stderr, result.stderr)
