@@ -337,6 +337,19 @@ static int add_process(struct fgt_merge *merge,
 	return r;
 }
 
+/* Workers of one service differ in their instance; of different services
+ * nothing is left. */
+static void keep_common(struct fgt_service *service,
+			const struct fgt_service *other)
+{
+	bool is_one = !strcmp(service->name, other->name);
+
+	for (size_t i = 0; i < FGT_SERVICE_TEXTS; i++)
+		if (!is_one || strcmp(fgt_service_text_of(service, i),
+				      fgt_service_text_of(other, i)) != 0)
+			fgt_service_set(service, i, "", 0);
+}
+
 static int merge_processes(struct fgt_merge *merge)
 {
 	struct fgt_ring_slice *result = merge->result;
@@ -350,11 +363,7 @@ static int merge_processes(struct fgt_merge *merge)
 	for (uint32_t i = 0; i < merge->count && r == 0; i++) {
 		const struct fgt_ring_slice *slice = merge->sources[i].slice;
 
-		if (memcmp(&slice->process.service,
-			   &merge->sources[0].slice->process.service,
-			   sizeof(slice->process.service)))
-			memset(&result->process.service, 0,
-			       sizeof(result->process.service));
+		keep_common(&result->process.service, &slice->process.service);
 		r = add_process(merge, &merge->sources[i]);
 	}
 	return r;

@@ -81,6 +81,30 @@ static void equal_stacks_are_one_and_processes_two(void **state)
 	assert_int_equal(weight_of(both, 200), TICKS);
 }
 
+static void workers_of_one_service_keep_its_name(void **state)
+{
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *a = make(100, "one", "main;work");
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *b = make(200, "two", "main;work");
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *both = NULL;
+	struct fgt_service *service = &b->process.service;
+
+	(void)state;
+	strcpy(service->name, "shop");
+	strcpy(service->version, "1.4");
+	a->process.service = *service;
+	strcpy(service->instance, "i-2");
+	both = merge(a, b);
+	assert_string_equal(both->process.service.name, "shop");
+	assert_string_equal(both->process.service.version, "1.4");
+	assert_string_equal(both->process.service.instance, "");
+	fgt_ring_slice_free(FGT_TAKE(both));
+	strcpy(service->name, "ledger");
+	both = merge(a, b);
+	assert_int_equal(fgt_service_count(&both->process.service), 0);
+}
+
 static void same_address_of_two_programs_is_two_frames(void **state)
 {
 	FGT_AUTO(fgt_ring_slice_free)
@@ -342,6 +366,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(equal_stacks_are_one_and_processes_two),
+		cmocka_unit_test(workers_of_one_service_keep_its_name),
 		cmocka_unit_test(same_address_of_two_programs_is_two_frames),
 		cmocka_unit_test(period_of_centuries_is_merged),
 		cmocka_unit_test(slower_process_weighs_as_much),
