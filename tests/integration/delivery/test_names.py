@@ -205,6 +205,10 @@ def shown(checks, bench):
     pprof = gzip.decompress(slice_of(bench, daemon, program.pid, "pprof",
                                      "s.pb.gz"))
     checks.ok("pprof has the service", b"service shop" in pprof)
+    checks.ok("pprof has it in labels, too", all(
+        bytes((0x32, len(text))) + text in pprof for text in (
+            b"service", b"shop", b"version", b"1.4", b"environment",
+            b"staging")), pprof[-400:])
     otlp = slice_of(bench, daemon, program.pid, "otlp", "s.otlp")
     checks.ok("OpenTelemetry's resource has the service", all(
         attribute(key, value) in otlp for key, value in (

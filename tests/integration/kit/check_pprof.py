@@ -36,8 +36,9 @@ PROFILE = {1: ("sample_type", {1: ("type", INT), 2: ("unit", INT)}),
            12: ("period", INT), 13: ("comment", INTS),
            14: ("default_sample_type", INT)}
 LABELS = {"thread": "str", "thread_id": "num", "state": "str"}
-# … of those of blocked threads, as far as it is known …
-WAIT = {"wait", "lock", "held_by", "descriptor"}
+# … as far as it is known, of blocked threads, and of the service …
+MORE = {"wait", "lock", "held_by", "descriptor",
+        "service", "version", "environment"}
 # … and of samples that belong to a span, for Pyroscope.
 LINK = {"trace_id": "[0-9a-f]{32}", "span_id": "[0-9a-f]{16}"}
 
@@ -159,14 +160,14 @@ def check_sample(profile, sample, where, locations):
     labels = {}
     for label in sample["label"]:
         key = profile.text(label, "key")
-        demand((key in LABELS or key in LINK or key in WAIT) and
+        demand((key in LABELS or key in LINK or key in MORE) and
                key not in labels,
                f"{where}: label {key!r}")
         demand(one(label, LABELS.get(key, "str")), f"{where}: {key} is empty")
         demand(not one(label, "str") or not one(label, "num"),
                f"{where}: {key} is text and number")
         labels[key] = (profile.text(label, "str"), one(label, "num"))
-    demand(labels.keys() - LINK.keys() - WAIT == LABELS.keys(),
+    demand(labels.keys() - LINK.keys() - MORE == LABELS.keys(),
            f"{where}: labels {set(labels)}")
     linked = labels.keys() & LINK.keys()
     demand(not linked or all(key in linked and re.fullmatch(

@@ -64,6 +64,23 @@ static void put_process(struct fgt_pprof *pprof)
 		put_label(pprof, "pid", NULL, (uint64_t)of.pid);
 }
 
+/* As far as it is known beyond the name of the process. */
+static void put_service(struct fgt_pprof *pprof)
+{
+	const struct fgt_process_info *process = &pprof->slice->process;
+	const struct fgt_service *service = &process->service;
+	char name[FGT_SERVICE_TEXT_MAX];
+
+	if (!fgt_service_count(service))
+		return;
+	fgt_service_name(service, process->name, name);
+	put_label(pprof, "service", name, 0);
+	if (*service->version)
+		put_label(pprof, "version", service->version, 0);
+	if (*service->environment)
+		put_label(pprof, "environment", service->environment, 0);
+}
+
 static struct fgt_pprof_wait read_wait(const struct fgt_ring_slice *slice,
 				       const struct fgt_slice_wait *wait)
 {
@@ -143,6 +160,7 @@ void fgt_pprof_put_labels(struct fgt_pprof *pprof, struct fgt_level state,
 		&pprof->slice->threads[pprof->samples.thread];
 	char buffer[FGT_LEVEL_NAME_MAX];
 
+	put_service(pprof);
 	put_process(pprof);
 	put_label(pprof, "thread",
 		  fgt_level_thread_name(pprof->slice, thread, buffer), 0);
