@@ -10,6 +10,9 @@
 
 #include "ringbuf/slice/pace.h"
 
+/* So that 99, 100 and 50 Hz are of 101 what they mean. */
+#define HZ_TOLERANCE 1.025
+
 /* Ticks before so many ones that are left: those whose number step divides. */
 static uint32_t left_before(uint32_t tick, uint32_t step)
 {
@@ -77,7 +80,7 @@ int fgt_web_thin(struct fgt_ring_slice *slice, uint32_t hz, struct fgt_why *why)
 			"%.0f Hz: ask for at most that, or raise "
 			"sampling.hz",
 			hz, recorded_hz);
-	while (recorded_hz / step > hz * 1.01)
+	while (recorded_hz / step > hz * HZ_TOLERANCE)
 		step++;
 	if (step == 1)
 		return 0;

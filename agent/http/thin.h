@@ -12,7 +12,7 @@
 
 /*
  * Lowers the rate to the nearest part of it (1/2, 1/3, …) that is at most hz,
- * or above it by less than a hundredth; hz 0: nothing. Times of switches
+ * or above it by up to 2.5 %; hz 0: nothing. Times of switches
  * between two ticks are dropped. -EINVAL with why: it was recorded at a lower
  * rate. -ENODATA: fewer than two ticks are left. -ENOMEM.
  */

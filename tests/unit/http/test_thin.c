@@ -83,10 +83,21 @@ static void rates_near_the_recorded_one_change_nothing(void **state)
 	assert_int_equal(slice->edge_count, 1);
 }
 
+static void rates_just_below_a_part_are_that_part(void **state)
+{
+	(void)state;
+	slice->period_ns = 9900990; /* 101 Hz */
+	assert_int_equal(fgt_web_thin(slice, 100, &why), 0);
+	assert_int_equal(fgt_web_thin(slice, 99, &why), 0);
+	assert_int_equal(slice->tick_count, 10);
+	assert_int_equal(fgt_web_thin(slice, 50, &why), 0);
+	assert_int_equal(slice->tick_count, 5);
+}
+
 static void rate_between_two_parts_is_the_lower_one(void **state)
 {
 	(void)state;
-	assert_int_equal(fgt_web_thin(slice, 49, &why), 0);
+	assert_int_equal(fgt_web_thin(slice, 48, &why), 0);
 	assert_int_equal(slice->period_ns, 3 * FIXTURE_PERIOD_NS);
 	assert_int_equal(slice->tick_count, 4);
 }
@@ -113,6 +124,7 @@ int main(void)
 		TEST(every_second_tick_is_left),
 		TEST(paces_keep_their_ticks),
 		TEST(rates_near_the_recorded_one_change_nothing),
+		TEST(rates_just_below_a_part_are_that_part),
 		TEST(rate_between_two_parts_is_the_lower_one),
 		TEST(higher_rate_is_refused),
 		TEST(too_few_ticks_are_no_data),
