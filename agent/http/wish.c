@@ -193,8 +193,10 @@ static int read_time(struct wish_reader *reader, const char *name,
 	*ret_is_there = text;
 	if (!text || fgt_time_read(text, &reader->now, ret_time, &cause) == 0)
 		return 0;
-	return fgt_why_set(reader->why, -EINVAL, "bad %s: %s", name,
-			   cause.text);
+	/* A space in the query was a + as likely as not. */
+	return fgt_why_set(reader->why, -EINVAL, "bad %s: %s%s", name,
+			   cause.text,
+			   strchr(text, ' ') ? "; write + as %2B" : "");
 }
 
 static int read_last(struct wish_reader *reader, uint64_t *ret_ns)

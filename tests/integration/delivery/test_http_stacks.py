@@ -181,6 +181,9 @@ def bad_parameters_are_named(checks, bench):
         checks.ok(f"{target} is refused", answer.status == 400 and
                   answer.text.startswith(text) and answer.text.count("\n") == 1,
                   answer)
+    answer = site.get("/api/v1/slice?to=+1s")
+    checks.ok("a + that became a space is explained", answer.status == 400 and
+              answer.text.endswith("write + as %2B\n"), answer)
     checks.ok("and the server is the same process", site.process() > 0 and
               site.daemon.status()["http_restarts"] == 0, site.process())
     site.close()
