@@ -356,6 +356,11 @@ def test_upload(bench, agent_socket):
        kept[0].endswith(".fgt") and summary(
            bench, "convert", os.path.join(folder, kept[0]))["ticks"] > 50,
        kept)
+    failed = bench.run("slice", "-q", "--last", "1s", "--dsn-file", dsn_file,
+                       "--json", env=env, cwd=folder)
+    kept = json.loads(failed.stdout or "{}").get("upload", {}).get("kept")
+    ok("--json has where it was kept", failed.returncode == 1 and kept and
+       os.path.exists(os.path.join(folder, kept)), failed)
     expect_error(bench, "nowhere to keep it", 1, "the slice was lost, too",
                  "slice", "--last", "1s", "--dsn-file", dsn_file, env=env,
                  cwd="/proc/self")

@@ -280,7 +280,6 @@ static enum fgt_exit write_file(const struct fgt_export *plan,
 				    fate->path);
 	r = write_as(plan, &plan->choice, fate->path, slice, &fate->bytes,
 		     &why);
-
 	if (r < 0)
 		return complain_encode(plan, r, &why);
 	fate->format = fgt_format_name(plan->choice.format);
@@ -291,23 +290,23 @@ static enum fgt_exit write_file(const struct fgt_export *plan,
  * is kept in the current directory. */
 static void complain_and_keep(const struct fgt_export *plan,
 			      const struct fgt_ring_slice *slice,
-			      const char *text)
+			      struct fgt_summary_fate *fate, const char *text)
 {
 	const struct fgt_output_choice choice = { .directory = "",
 						  .format = FGT_KIND_FGT };
 	struct fgt_why why = { "" };
-	char name[PATH_MAX];
-	uint64_t bytes;
 	int r;
 
-	fgt_output_default_name(slice, &choice, name, sizeof(name));
-	r = write_as(plan, &choice, name, slice, &bytes, &why);
+	fgt_output_default_name(slice, &choice, fate->kept, sizeof(fate->kept));
+	r = write_as(plan, &choice, fate->kept, slice, &fate->bytes, &why);
 	if (r == 0)
 		fgt_note(plan->verb, "%s; the slice was kept as %s", text,
-			 name);
+			 fate->kept);
 	else
 		fgt_note(plan->verb, "%s; the slice was lost, too: %s", text,
 			 why.text[0] ? why.text : fgt_error_text(r));
+	if (r < 0)
+		fate->kept[0] = '\0';
 }
 
 /* Under the ids of the upload that failed: the destination may have it. */
@@ -357,7 +356,7 @@ static enum fgt_exit send(const struct fgt_export *plan,
 	if (fate->format)
 		fgt_complain(plan->verb, FGT_EXIT_FAILURE, "%s", why->text);
 	else
-		complain_and_keep(plan, slice, why->text);
+		complain_and_keep(plan, slice, fate, why->text);
 	return r == -ENODATA ? FGT_EXIT_NO_DATA : FGT_EXIT_FAILURE;
 }
 
@@ -432,9 +431,10 @@ static enum fgt_exit run(const struct fgt_export *plan,
 		fate.kind = (enum fgt_destination_kind)plan->destination->kind;
 		fate.upload_error = sent == FGT_EXIT_OK ? NULL : why.text;
 	}
-	/* With neither file nor upload there is nothing to summarize. */
-	if ((written != FGT_EXIT_OK || sent != FGT_EXIT_OK) && !fate.format &&
-	    (!fate.upload || fate.upload_error))
+	/* With neither file nor upload there is only what was asked for. */
+	if (!fate.format && (!fate.upload || fate.upload_error) &&
+	    (written != FGT_EXIT_OK ||
+	     !(plan->json || plan->threads || plan->form != FGT_FORM_TEXT)))
 		return written != FGT_EXIT_OK ? written : sent;
 	printed = print(plan, slice, summary, &fate);
 	if (written != FGT_EXIT_OK)

@@ -8,6 +8,7 @@
 #ifndef FGT_AGENT_CLI_SUMMARY_SUMMARY_H
 #define FGT_AGENT_CLI_SUMMARY_SUMMARY_H
 
+#include <limits.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -90,6 +91,7 @@ struct fgt_summary_fate {
 	enum fgt_destination_kind kind; /* of where it went */
 	bool is_spooled; /* not uploaded yet */
 	const char *upload_error;
+	char kept[PATH_MAX]; /* where it is instead; "": nowhere */
 };
 
 /* "5.0 s of redis-server (1234): 4 threads, 505 ticks at 101.0 Hz, …" */

@@ -344,6 +344,8 @@ static void put_fate(const struct fgt_summary_fate *fate, struct fgt_json *json)
 		fgt_json_put_bool(json, "spooled", true);
 	if (fate->upload_error)
 		fgt_json_put_string(json, "error", fate->upload_error);
+	if (fate->kept[0])
+		fgt_json_put_string(json, "kept", fate->kept);
 	fgt_json_end_object(json);
 }
 
