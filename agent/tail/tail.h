@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What happens in a target, as a stream: made of slices that follow each other.
- * An event is written where a thread's stack or state changes, and where a span
- * begins or ends; a thread that stays as it is writes nothing.
+ * An event is written where a thread's stack or state changes, and where a task
+ * or span begins or ends; a thread that stays as it is writes nothing.
  *
  * MT-Unsafe for one stream | AS-Unsafe
  */
@@ -24,7 +24,7 @@
 
 enum fgt_tail_form {
 	/* A JSON object a line: ts (seconds since the epoch), tid, thread,
-	 * state, stack (root first), or left; or span, mark. */
+	 * state, stack (root first), or left; or task, span, mark. */
 	FGT_TAIL_JSON,
 	/* Chrome's array without an end: "[", then an event and a comma a
 	 * line. ts is in microseconds since the first tick. */

@@ -215,24 +215,33 @@ int fgt_tail_put_left(struct fgt_tail_event *event,
 	return end(&json, event);
 }
 
+/* A task or span; of a mark begin_ns only. */
+struct piece {
+	const char *kind; /* "task", "span", "mark" */
+	const char *name;
+	uint64_t number, begin_ns, end_ns;
+	int32_t tid;
+};
+
 /* phase: "b" begins, "e" ends, "n" is an instant. */
-static int put_span(struct fgt_tail_event *event,
-		    const struct fgt_ring_slice *slice, const char *name,
-		    const char *phase, uint64_t number, uint64_t at_ns,
-		    int32_t tid)
+static int put_phase(const struct fgt_tail_event *event,
+		     const struct fgt_ring_slice *slice,
+		     const struct piece *piece, const char *phase)
 {
+	uint64_t at_ns = phase[0] == 'e' ? piece->end_ns : piece->begin_ns;
 	struct fgt_json json;
 
 	if (is_chrome(event)) {
-		begin_chrome(&json, event, name, phase, at_ns, tid);
-		fgt_json_put_string(&json, "cat", "span");
-		fgt_json_put_hex_string(&json, "id", number);
+		begin_chrome(&json, event, piece->name, phase, at_ns,
+			     piece->tid);
+		fgt_json_put_string(&json, "cat", piece->kind);
+		fgt_json_put_hex_string(&json, "id", piece->number);
 		return end(&json, event);
 	}
-	begin_json(&json, event, slice, at_ns, tid);
-	fgt_json_put_string(&json, phase[0] == 'n' ? "mark" : "span", name);
+	begin_json(&json, event, slice, at_ns, piece->tid);
+	fgt_json_put_string(&json, piece->kind, piece->name);
 	if (phase[0] != 'n') {
-		fgt_json_put_uint(&json, "number", number);
+		fgt_json_put_uint(&json, "number", piece->number);
 		fgt_json_put_string(&json, "phase",
 				    phase[0] == 'b' ? "begin" : "end");
 	}
@@ -251,34 +260,76 @@ static bool is_of(const struct fgt_ring_slice *slice,
 	       fgt_filter_takes_thread(filter, slice, thread);
 }
 
+/* What of a task or span lies after after_ns up to the event's time. */
+static int put_new(const struct fgt_tail_event *event,
+		   const struct fgt_ring_slice *slice,
+		   const struct piece *piece, uint64_t after_ns)
+{
+	int r = 0;
+
+	if (piece->begin_ns > after_ns && piece->begin_ns <= event->at_ns)
+		r = put_phase(event, slice, piece, "b");
+	if (r == 0 && piece->end_ns > after_ns && piece->end_ns <= event->at_ns)
+		r = put_phase(event, slice, piece, "e");
+	return r;
+}
+
+static int put_tasks(const struct fgt_tail_event *event,
+		     const struct fgt_ring_slice *slice,
+		     const struct fgt_filter *filter, uint64_t after_ns)
+{
+	int r = 0;
+
+	for (uint32_t i = 0; i < slice->task_count && r == 0; i++) {
+		const struct fgt_slice_task *task = &slice->tasks[i];
+		const struct piece piece = {
+			.kind = "task",
+			.name = fgt_slice_string(slice, task->name),
+			.number = task->number,
+			.begin_ns = task->begin_ns,
+			.end_ns = task->end_ns,
+			.tid = task->tid,
+		};
+
+		if (is_of(slice, filter, task->tid))
+			r = put_new(event, slice, &piece, after_ns);
+	}
+	return r;
+}
+
 int fgt_tail_put_spans(struct fgt_tail_event *event,
 		       const struct fgt_ring_slice *slice,
 		       const struct fgt_filter *filter, uint64_t after_ns)
 {
-	uint64_t to_ns = event->at_ns;
-	int r = 0;
+	int r = put_tasks(event, slice, filter, after_ns);
 
 	for (uint32_t i = 0; i < slice->span_count && r == 0; i++) {
 		const struct fgt_slice_span *span = &slice->spans[i];
-		const char *name = fgt_slice_string(slice, span->name);
+		const struct piece piece = {
+			.kind = "span",
+			.name = fgt_slice_string(slice, span->name),
+			.number = span->number,
+			.begin_ns = span->begin_ns,
+			.end_ns = span->end_ns,
+			.tid = span->tid,
+		};
 
-		if (!is_of(slice, filter, span->tid))
-			continue;
-		if (span->begin_ns > after_ns && span->begin_ns <= to_ns)
-			r = put_span(event, slice, name, "b", span->number,
-				     span->begin_ns, span->tid);
-		if (r == 0 && span->end_ns > after_ns && span->end_ns <= to_ns)
-			r = put_span(event, slice, name, "e", span->number,
-				     span->end_ns, span->tid);
+		if (is_of(slice, filter, span->tid))
+			r = put_new(event, slice, &piece, after_ns);
 	}
 	for (uint32_t i = 0; i < slice->mark_count && r == 0; i++) {
 		const struct fgt_slice_mark *mark = &slice->marks[i];
+		const struct piece piece = {
+			.kind = "mark",
+			.name = fgt_slice_string(slice, mark->name),
+			.number = i,
+			.begin_ns = mark->at_ns,
+			.tid = mark->tid,
+		};
 
-		if (mark->at_ns > after_ns && mark->at_ns <= to_ns &&
+		if (mark->at_ns > after_ns && mark->at_ns <= event->at_ns &&
 		    is_of(slice, filter, mark->tid))
-			r = put_span(event, slice,
-				     fgt_slice_string(slice, mark->name), "n",
-				     i, mark->at_ns, mark->tid);
+			r = put_phase(event, slice, &piece, "n");
 	}
 	return r;
 }

@@ -50,8 +50,8 @@ int fgt_tail_put_end(struct fgt_tail_event *event,
 int fgt_tail_put_left(struct fgt_tail_event *event,
 		      const struct fgt_ring_slice *slice,
 		      const struct fgt_tail_thread *thread);
-/* Spans that began or ended, and marks, after after_ns up to at_ns, in threads
- * that the filter names. */
+/* Tasks and spans that began or ended, and marks, after after_ns up to at_ns,
+ * in threads that the filter names. */
 int fgt_tail_put_spans(struct fgt_tail_event *event,
 		       const struct fgt_ring_slice *slice,
 		       const struct fgt_filter *filter, uint64_t after_ns);

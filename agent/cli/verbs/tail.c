@@ -160,11 +160,11 @@ const struct fgt_verb fgt_verb_tail = {
 	.options = options,
 	.run = run,
 	.help = "A line where the stack or state of a thread changes, and where "
-		"a span begins or\nends, until the target ends. chrome is an "
-		"array without an end, which viewers\nread as it is. A thread "
-		"whose samples no longer pass --state, --function or\n--running "
-		"has left; --no-idle is refused: what stays as it is writes "
-		"nothing.\n"
+		"a task or span\nbegins or ends, until the target ends. chrome "
+		"is an array without an end, which\nviewers read as it is. A "
+		"thread whose samples no longer pass --state, --function\nor "
+		"--running has left; --no-idle is refused: what stays as it is "
+		"writes\nnothing.\n"
 		"\nExamples:\n"
 		"  fgtrace-agent tail -n redis-server | grep futex\n"
 		"  fgtrace-agent tail -p 1234 -f chrome >now.trace.json\n",

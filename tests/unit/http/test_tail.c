@@ -14,7 +14,8 @@
 
 #define TICKS 30
 
-/* Two workers, one of which waits in the middle, and a span in each. */
+/* Two workers, one of which waits in the middle, a mark in each, and a task that
+ * goes on after its span. */
 static struct fgt_ring_slice *sample(void)
 {
 	struct fgt_ring_slice *slice = fixture_new(TICKS);
@@ -29,6 +30,8 @@ static struct fgt_ring_slice *sample(void)
 	fixture_run(slice, 1, 0, TICKS, work, FGT_STATE_RUNNING);
 	fixture_mark(slice, 50, "one", 10);
 	fixture_mark(slice, 60, "two", 11);
+	fixture_span(slice, fixture_task(slice, 0, "job#0", 20, 0, 0), 0,
+		     "parse", 30, 90);
 	assert_true(fgt_slice_is_valid(slice));
 	return slice;
 }
@@ -83,6 +86,20 @@ static void threads_are_chosen_by_name(void **state)
 	check(FGT_TAIL_JSON, &second, lines, (unsigned int[]){ 1, 0, 1 });
 }
 
+static void tasks_and_spans_begin_and_end(void **state)
+{
+	const struct fgt_filter all = { .thread = NULL };
+	const char *const lines[] = { "\"task\":\"job#0\"",
+				      "\"span\":\"parse\"",
+				      "\"phase\":\"end\"" };
+	const char *const events[] = { "\"cat\":\"task\"", "\"cat\":\"span\"",
+				       "\"ph\":\"e\"" };
+
+	(void)state;
+	check(FGT_TAIL_JSON, &all, lines, (unsigned int[]){ 1, 2, 1 });
+	check(FGT_TAIL_CHROME, &all, events, (unsigned int[]){ 1, 2, 1 });
+}
+
 static void idle_threads_are_refused(void **state)
 {
 	const struct fgt_filter busy = { .is_busy = true };
@@ -100,6 +117,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(thread_is_in_the_stream_while_it_passes),
 		cmocka_unit_test(threads_are_chosen_by_name),
+		cmocka_unit_test(tasks_and_spans_begin_and_end),
 		cmocka_unit_test(idle_threads_are_refused),
 	};
 
