@@ -157,7 +157,7 @@ static int find_threads(struct feed *feed)
 	return r;
 }
 
-/* A thread that the slice does not have has ended. */
+/* A thread that the slice does not have has ended, maybe half a second ago. */
 static int end_others(struct feed *feed)
 {
 	struct fgt_tail *tail = feed->tail;
@@ -172,8 +172,10 @@ static int end_others(struct feed *feed)
 			tail->threads[left++] = *thread;
 			continue;
 		}
+		tail->event.at_ns = thread->until_ns;
 		if (r == 0 && thread->state[0])
-			r = fgt_tail_put_end(&tail->event, thread);
+			r = fgt_tail_put_end(&tail->event, feed->slice, thread,
+					     "ended");
 		free(thread->stack.names);
 	}
 	tail->count = left;
@@ -255,7 +257,7 @@ static int leave(struct feed *feed, const struct fgt_run *run,
 	if (!thread->state[0])
 		return 0;
 	event->at_ns = feed->slice->tick_ns[first_new(feed, run)];
-	r = fgt_tail_put_left(event, feed->slice, thread);
+	r = fgt_tail_put_end(event, feed->slice, thread, "left");
 	free(thread->stack.names);
 	thread->stack = (struct fgt_tail_stack){ .names = NULL };
 	thread->state[0] = '\0';
@@ -268,9 +270,13 @@ static int feed_run(struct feed *feed, const struct fgt_run *run)
 	struct fgt_tail_thread *thread =
 		&tail->threads[feed->known[run->thread]];
 	const char *state = fgt_slice_state_name(feed->slice, run->state);
+	uint32_t after = run->first_tick + run->tick_count;
 	struct fgt_tail_stack stack;
 	int r;
 
+	thread->until_ns = feed->slice->tick_ns[after < feed->slice->tick_count
+							? after
+							: after - 1];
 	if (!feed->marks[run - feed->slice->runs])
 		return leave(feed, run, thread);
 	r = write_names(feed, run, &stack);
@@ -300,10 +306,10 @@ static int feed_all(struct feed *feed)
 	order_runs(feed);
 	for (uint32_t i = 0; i < feed->order_count && r == 0; i++)
 		r = feed_run(feed, &feed->slice->runs[feed->order[i]]);
-	feed->tail->event.at_ns =
-		feed->slice->tick_ns[feed->slice->tick_count - 1];
 	if (r == 0)
 		r = end_others(feed);
+	feed->tail->event.at_ns =
+		feed->slice->tick_ns[feed->slice->tick_count - 1];
 	if (r == 0)
 		r = fgt_tail_put_spans(&feed->tail->event, feed->slice,
 				       &feed->tail->filter,

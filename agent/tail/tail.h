@@ -24,7 +24,7 @@
 
 enum fgt_tail_form {
 	/* A JSON object a line: ts (seconds since the epoch), tid, thread,
-	 * state, stack (root first), or left; or task, span, mark. */
+	 * state, stack (root first), or left, ended; or task, span, mark. */
 	FGT_TAIL_JSON,
 	/* Chrome's array without an end: "[", then an event and a comma a
 	 * line. ts is in microseconds since the first tick. */

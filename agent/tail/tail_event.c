@@ -190,28 +190,15 @@ int fgt_tail_put_change(struct fgt_tail_event *event,
 }
 
 int fgt_tail_put_end(struct fgt_tail_event *event,
-		     const struct fgt_tail_thread *thread)
-{
-	struct fgt_json json;
-
-	if (is_chrome(event))
-		return put_ends(event, &thread->stack, 0, thread->tid);
-	begin(&json, event);
-	fgt_json_put_int(&json, "tid", thread->tid);
-	fgt_json_put_bool(&json, "ended", true);
-	return end(&json, event);
-}
-
-int fgt_tail_put_left(struct fgt_tail_event *event,
-		      const struct fgt_ring_slice *slice,
-		      const struct fgt_tail_thread *thread)
+		     const struct fgt_ring_slice *slice,
+		     const struct fgt_tail_thread *thread, const char *why)
 {
 	struct fgt_json json;
 
 	if (is_chrome(event))
 		return put_ends(event, &thread->stack, 0, thread->tid);
 	begin_json(&json, event, slice, event->at_ns, thread->tid);
-	fgt_json_put_bool(&json, "left", true);
+	fgt_json_put_bool(&json, why, true);
 	return end(&json, event);
 }
 

@@ -25,6 +25,7 @@ struct fgt_tail_thread {
 	char state[32]; /* "": it is new, or does not pass */
 	struct fgt_tail_stack stack;
 	bool is_named; /* in the stream */
+	uint64_t until_ns; /* the tick after its last one */
 };
 
 struct fgt_tail_event {
@@ -44,12 +45,10 @@ int fgt_tail_put_change(struct fgt_tail_event *event,
 			const struct fgt_slice_thread *named,
 			struct fgt_tail_thread *thread,
 			const struct fgt_tail_stack *stack);
+/* why: "ended", or "left": it is no longer in the stream. */
 int fgt_tail_put_end(struct fgt_tail_event *event,
-		     const struct fgt_tail_thread *thread);
-/* The thread is no longer in the stream. */
-int fgt_tail_put_left(struct fgt_tail_event *event,
-		      const struct fgt_ring_slice *slice,
-		      const struct fgt_tail_thread *thread);
+		     const struct fgt_ring_slice *slice,
+		     const struct fgt_tail_thread *thread, const char *why);
 /* Tasks and spans that began or ended, and marks, after after_ns up to at_ns,
  * in threads that the filter names. */
 int fgt_tail_put_spans(struct fgt_tail_event *event,

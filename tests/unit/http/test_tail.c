@@ -100,6 +100,39 @@ static void tasks_and_spans_begin_and_end(void **state)
 	check(FGT_TAIL_CHROME, &all, events, (unsigned int[]){ 1, 2, 1 });
 }
 
+/* The second slice, half a second later, does not have the second thread. */
+static void thread_ends_after_its_last_tick(void **state)
+{
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *slice = fixture_new(TICKS);
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *next = fixture_new(3 * TICKS);
+	FGT_AUTO(fgt_tail_free) struct fgt_tail *tail = NULL;
+	const struct fgt_filter all = { .thread = NULL };
+	struct fixture_buffer buffer = { 0 };
+	struct fgt_sink sink = fixture_buffer_sink(&buffer);
+	struct fgt_why why = { "" };
+
+	(void)state;
+	fixture_thread(slice, 10, "stays");
+	fixture_thread(slice, 11, "ends");
+	fixture_run(slice, 0, 0, TICKS, fixture_stack(slice, "main"),
+		    FGT_STATE_RUNNING);
+	fixture_run(slice, 1, 0, 10, fixture_stack(slice, "main"),
+		    FGT_STATE_RUNNING);
+	fixture_thread(next, 10, "stays");
+	fixture_run(next, 0, 0, 3 * TICKS, fixture_stack(next, "main"),
+		    FGT_STATE_RUNNING);
+	assert_int_equal(fgt_tail_new(FGT_TAIL_CHROME, &all, &tail, &why), 0);
+	assert_int_equal(fgt_tail_feed(tail, slice, &sink), 0);
+	assert_int_equal(fgt_tail_feed(tail, next, &sink), 0);
+	assert_int_equal(fixture_count(buffer.bytes, "\"ph\":\"E\""), 2);
+	assert_int_equal(fixture_count(buffer.bytes, "\"ph\":\"E\",\"ts\":"
+						     "100000.000"),
+			 2);
+	fixture_buffer_done(&buffer);
+}
+
 static void idle_threads_are_refused(void **state)
 {
 	const struct fgt_filter busy = { .is_busy = true };
@@ -118,6 +151,7 @@ int main(void)
 		cmocka_unit_test(thread_is_in_the_stream_while_it_passes),
 		cmocka_unit_test(threads_are_chosen_by_name),
 		cmocka_unit_test(tasks_and_spans_begin_and_end),
+		cmocka_unit_test(thread_ends_after_its_last_tick),
 		cmocka_unit_test(idle_threads_are_refused),
 	};
 
