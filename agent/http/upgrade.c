@@ -13,6 +13,7 @@
 #include "ringbuf/base/clock.h"
 
 #define SEND_NS	    UINT64_C(10000000000) /* for one block */
+#define DRAIN_NS    UINT64_C(1000000000) /* for the client to end, too */
 #define MS_NS	    UINT64_C(1000000)
 #define BLOCK_BYTES 16384
 #define FRAMES_MAX  64 /* of a client, in half a second */
@@ -99,6 +100,24 @@ static int hear(int fd, struct fgt_ws_input *input)
 	return handle(fd, input);
 }
 
+/* What is not read resets the connection, and some clients then do not see the
+ * frame before. */
+static void end_with(int fd, int status)
+{
+	uint64_t now_ns, end_ns = fgt_clock_ns(CLOCK_MONOTONIC) + DRAIN_NS;
+	struct pollfd input = { .fd = fd, .events = POLLIN };
+	uint8_t frame[4];
+	char rest[1024];
+
+	fgt_ws_close_frame((enum fgt_ws_status)status, frame);
+	(void)send_all(fd, frame, sizeof(frame));
+	(void)shutdown(fd, SHUT_WR);
+	while ((now_ns = fgt_clock_ns(CLOCK_MONOTONIC)) < end_ns &&
+	       poll(&input, 1, (int)((end_ns - now_ns) / MS_NS) + 1) > 0 &&
+	       recv(fd, rest, sizeof(rest), MSG_DONTWAIT) > 0)
+		;
+}
+
 /* ---- The stream ---------------------------------------------------------- */
 
 /* As handle(), and 0 at the end of the stream. */
@@ -125,7 +144,6 @@ void fgt_web_upgraded(struct fgt_web_live *live, int fd, const char *extra,
 		      size_t extra_len)
 {
 	struct fgt_ws_input input = { .len = 0 };
-	uint8_t frame[4];
 	int r = FGT_WS_TOO_LARGE;
 
 	if (extra_len < sizeof(input.bytes)) {
@@ -135,8 +153,6 @@ void fgt_web_upgraded(struct fgt_web_live *live, int fd, const char *extra,
 	}
 	if (r == -ETIMEDOUT)
 		fgt_web_live_note_slow(live);
-	if (r > 0) {
-		fgt_ws_close_frame((enum fgt_ws_status)r, frame);
-		(void)send_all(fd, frame, sizeof(frame));
-	}
+	if (r > 0)
+		end_with(fd, r);
 }

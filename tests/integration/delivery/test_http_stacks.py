@@ -357,6 +357,12 @@ def websockets(checks, bench):
         frames = client.frames_until(8)
         checks.ok(f"{name} closes with {status}",
                   frames[-1][1] == struct.pack(">H", status), frames[-1])
+    client = WebSocket(site.port, target)
+    client.send(b"\x82\xff" + struct.pack(">Q", 100000) + bytes(100004))
+    frames = client.frames_until(8)
+    checks.ok("a message of 100 kB is closed with 1009, and without a reset",
+              frames[-1][1] == struct.pack(">H", 1009) and
+              client.connection.recv(1) == b"", frames[-1])
     for name, headers, status in (
             ("without key", ["Upgrade: websocket",
                              "Sec-WebSocket-Version: 13"], 400),
