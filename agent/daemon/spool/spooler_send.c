@@ -9,7 +9,6 @@
 #include "ringbuf/base/hash.h"
 
 #define DEATHS_MAX 5 /* of processes that sent an entry: it is damaged */
-#define SENT_MAX   4 /* at once, of the 8 processes that deliver */
 
 /* Its process has ended without a result. */
 static bool is_death(const struct fgt_delivery_result *result)
@@ -140,7 +139,7 @@ void fgt_spooler_send_next(struct fgt_spooler *spooler)
 	uint64_t due_ns; /* the next tick is soon enough */
 
 	while (spooler->is_open && !spooler->is_leaving &&
-	       !spooler->is_paused && spooler->sent < SENT_MAX &&
+	       !spooler->is_paused && spooler->sent < FGT_BACKLOG_ALL_MAX &&
 	       (entry = fgt_backlog_next(&spooler->backlog, fgt_loop_now(),
 					 &due_ns))) {
 		task = fgt_spool_task_new(spooler, FGT_SPOOL_WORK_HOLD);

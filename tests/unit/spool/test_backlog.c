@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -90,6 +91,55 @@ static void destination_that_is_down_does_not_delay_another(void **state)
 	assert_int_equal(begin_next(0), 0);
 	assert_int_equal(due_ns, SECOND_NS);
 	assert_int_equal(begin_next(SECOND_NS), 1);
+}
+
+/* How many. */
+static unsigned int begin_all(uint64_t now_ns)
+{
+	unsigned int count = 0;
+
+	while (begin_next(now_ns))
+		count++;
+	return count;
+}
+
+static void end_badly(const char *name, uint64_t now_ns)
+{
+	struct fgt_backlog_place *place;
+	struct fgt_backlog_entry *entry;
+
+	LIST_FOREACH(place, &backlog.places, link)
+		TAILQ_FOREACH(entry, &place->entries, link)
+			if (strcmp(place->name, name) == 0 && entry->is_sent) {
+				fgt_backlog_end(entry, FGT_BACKLOG_AGAIN,
+						now_ns, 0, 0, "down");
+				return;
+			}
+	fail_msg("nothing is sent to %s", name);
+}
+
+static void several_that_are_down_delay_no_other(void **state)
+{
+	(void)state;
+	for (uint64_t time = 1; time <= 8; time += 2) {
+		add("a", time);
+		add("b", time + 1);
+	}
+	assert_int_equal(begin_all(0), 3); /* they hang */
+	add("up", 9);
+	assert_int_equal(begin_next(0), 9);
+	end(9, FGT_BACKLOG_ANSWERED, 0, 0, 0);
+	add("c", 10);
+	assert_int_equal(begin_next(0), 10);
+	end_badly("a", 0);
+	end_badly("b", 0);
+	end_badly("c", 0);
+	assert_int_equal(begin_all(FGT_BACKLOG_MAX_NS), 1); /* and one of a */
+	add("up", 11);
+	add("up", 12);
+	assert_int_equal(begin_next(FGT_BACKLOG_MAX_NS), 11);
+	end(11, FGT_BACKLOG_ANSWERED, 0, 0, 0);
+	assert_int_equal(begin_next(FGT_BACKLOG_MAX_NS), 12);
 }
 
 static void pauses_grow_up_to_a_bound(void **state)
@@ -207,6 +257,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(oldest_is_sent_first),
 		TEST(destination_that_is_down_does_not_delay_another),
+		TEST(several_that_are_down_delay_no_other),
 		TEST(pauses_grow_up_to_a_bound),
 		TEST(destination_chooses_a_longer_pause),
 		TEST(destination_with_failures_gets_one_at_a_time),

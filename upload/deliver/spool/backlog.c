@@ -142,6 +142,24 @@ int fgt_backlog_know(struct fgt_backlog *backlog, const char *name)
 	return 0;
 }
 
+/* Destinations that do not answer leave room for the others; the last one is
+ * for a destination that answers, and to which nothing is sent now. */
+static bool has_room(const struct fgt_backlog *backlog,
+		     const struct fgt_backlog_place *place)
+{
+	const bool may_be_last = !place->failures && !place->sent;
+	const struct fgt_backlog_place *other;
+	unsigned int all = 0, failing = 0;
+
+	LIST_FOREACH(other, &backlog->places, link) {
+		all += other->sent;
+		failing += other->failures ? other->sent : 0;
+	}
+	if (place->failures && failing >= FGT_BACKLOG_ALL_MAX / 2)
+		return false;
+	return all + !may_be_last < FGT_BACKLOG_ALL_MAX;
+}
+
 /* The first one that is not sent now. */
 static struct fgt_backlog_entry *first_of(const struct fgt_backlog_place *place)
 {
@@ -172,7 +190,8 @@ struct fgt_backlog_entry *fgt_backlog_next(struct fgt_backlog *backlog,
 		if (place->due_ns > now_ns)
 			due_ns = place->due_ns < due_ns ? place->due_ns
 							: due_ns;
-		else if (!best || place->sent < best->place->sent)
+		else if (has_room(backlog, place) &&
+			 (!best || place->sent < best->place->sent))
 			best = entry;
 	}
 	*ret_due_ns = due_ns;

@@ -20,6 +20,7 @@
 
 #define FGT_BACKLOG_NAME     64 /* of a destination, with its NUL */
 #define FGT_BACKLOG_SENT_MAX 2 /* of one destination at once */
+#define FGT_BACKLOG_ALL_MAX  4 /* of all, of the 8 processes that deliver */
 #define FGT_BACKLOG_MIN_NS   UINT64_C(5000000000) /* the first pause, doubled */
 #define FGT_BACKLOG_MAX_NS   UINT64_C(600000000000)
 #define FGT_BACKLOG_NEVER    UINT64_MAX
@@ -76,7 +77,8 @@ void fgt_backlog_flush(struct fgt_backlog *backlog);
 
 /*
  * What may be sent at that time, NULL: nothing; ret_due_ns: when to ask again
- * then, FGT_BACKLOG_NEVER. One that has failures gets one at a time.
+ * then, FGT_BACKLOG_NEVER. One that has failures gets one at a time, and all of
+ * these a half of what is sent at once: each may last half a minute.
  */
 struct fgt_backlog_entry *fgt_backlog_next(struct fgt_backlog *backlog,
 					   uint64_t now_ns,
