@@ -144,13 +144,15 @@ static int give_apart(const struct encoding *encoding, uint64_t begin_ns,
 }
 
 /* A chunk in the life of a process: one item, whose profile is as long as a
- * server accepts. */
+ * server accepts, unless it is too large for one. */
 static int give_chunk(const struct encoding *encoding, const char *profiler_id)
 {
 	struct part part = { .slice = encoding->slice,
 			     .format = FGT_KIND_SENTRY_CHUNK,
 			     .options = encoding->options };
 
+	if (!fgt_sentry_chunk_is_one(encoding->slice))
+		return give_chunks(encoding, encoding->slice, profiler_id);
 	part.options.profiler_id = profiler_id;
 	return give(encoding, &part, "profile_chunk");
 }

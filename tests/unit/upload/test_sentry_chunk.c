@@ -161,6 +161,38 @@ static void long_slices_become_chunks_without_a_hole(void **state)
 	fgt_ring_slice_free(slice);
 }
 
+/* 100 threads with another stack at each tick of 20 s. */
+static void many_samples_become_chunks_of_less_than_10_mib(void **state)
+{
+	struct fgt_ring_slice *slice = fixture_new(2001);
+	const uint32_t stacks[] = { fixture_stack(slice, "main;a"),
+				    fixture_stack(slice, "main;b") };
+	struct fgt_sentry_chunk_ticks at = { 0, 0 };
+	unsigned int chunks = 0;
+	uint32_t last = 0;
+
+	(void)state;
+	for (uint32_t thread = 0; thread < 100; thread++) {
+		fixture_thread(slice, 4242 + (int)thread, "worker");
+		for (uint32_t tick = 0; tick < 2001; tick++)
+			fixture_run(slice, thread, tick, 1, stacks[tick % 2],
+				    FGT_STATE_RUNNING);
+	}
+	assert_false(fgt_sentry_chunk_is_one(slice));
+	while (fgt_sentry_chunk_next(slice, &at)) {
+		struct fixture_buffer buffer = write_part(slice, &at);
+
+		assert_true(buffer.len < 10u << 20);
+		fixture_buffer_done(&buffer);
+		assert_int_equal(at.first, last);
+		last = at.last;
+		chunks++;
+	}
+	assert_int_equal(chunks, 2);
+	assert_int_equal(last, 2000);
+	fgt_ring_slice_free(slice);
+}
+
 static void a_clock_that_was_set_does_not_disorder_chunks(void **state)
 {
 	struct fgt_ring_slice *slice = fixture_rich();
@@ -243,6 +275,8 @@ int main(void)
 		cmocka_unit_test(a_chunk_is_these_bytes),
 		cmocka_unit_test(ids_are_checked_and_random_by_default),
 		cmocka_unit_test(long_slices_become_chunks_without_a_hole),
+		cmocka_unit_test(
+			many_samples_become_chunks_of_less_than_10_mib),
 		cmocka_unit_test(a_clock_that_was_set_does_not_disorder_chunks),
 		cmocka_unit_test(chunks_skip_a_time_without_samples),
 		cmocka_unit_test(

@@ -13,6 +13,9 @@
 #include "upload/format/sentry/sentry_envelope.h"
 #include "upload/format/sentry/sentry_profile.h"
 
+/* Each has a sample of some 70 bytes at least: less than 10 MiB. */
+#define RUNS_MAX UINT64_C(120000)
+
 struct chunk {
 	const struct fgt_ring_slice *slice; /* of this chunk only */
 	const struct fgt_format_options *options;
@@ -99,6 +102,40 @@ int fgt_sentry_chunk_write(const struct fgt_ring_slice *slice,
 	return write_chunk(slice, wall_offset_ns(slice), options, sink);
 }
 
+static uint64_t count_runs(const struct fgt_ring_slice *slice, uint32_t first,
+			   uint32_t last)
+{
+	uint64_t count = 0;
+
+	for (uint32_t i = 0; i < slice->run_count; i++) {
+		const struct fgt_run *run = &slice->runs[i];
+
+		count += run->first_tick <= last &&
+			 run->first_tick + run->tick_count > first;
+	}
+	return count;
+}
+
+/* The last tick up to which there is room for the runs. */
+static uint32_t fit_runs(const struct fgt_ring_slice *slice, uint32_t first,
+			 uint32_t last)
+{
+	uint64_t count;
+
+	while (last > first + 1 &&
+	       (count = count_runs(slice, first, last)) > RUNS_MAX) {
+		last = first + (uint32_t)((last - first) * RUNS_MAX / count);
+		if (last <= first)
+			last = first + 1;
+	}
+	return last;
+}
+
+bool fgt_sentry_chunk_is_one(const struct fgt_ring_slice *slice)
+{
+	return slice->run_count <= RUNS_MAX;
+}
+
 bool fgt_sentry_chunk_next(const struct fgt_ring_slice *slice,
 			   struct fgt_sentry_chunk_ticks *ticks)
 {
@@ -115,7 +152,7 @@ bool fgt_sentry_chunk_next(const struct fgt_ring_slice *slice,
 		if (end == first + 1)
 			continue;
 		ticks->first = first;
-		ticks->last = (uint32_t)end - 1;
+		ticks->last = fit_runs(slice, first, (uint32_t)end - 1);
 		return true;
 	}
 	return false;

@@ -17,14 +17,21 @@ struct fgt_sentry_chunk_ticks {
 
 /*
  * Goes to the ticks of the next chunk, at most 30 s as a profile of version 1
- * (Relay accepts 66 s). It begins with the last
- * tick of the one before, since a sample lasts until its thread's next one.
- * False after the last chunk.
+ * (Relay accepts 66 s), and less where its samples would take more than 10 MiB.
+ * It begins with the last tick of the one before, since a sample lasts until
+ * its thread's next one. False after the last chunk.
  *
  * MT-Safe | AS-Unsafe
  */
 bool fgt_sentry_chunk_next(const struct fgt_ring_slice *slice,
 			   struct fgt_sentry_chunk_ticks *ticks);
+
+/*
+ * Does all of it fit into one, however long it is?
+ *
+ * MT-Safe | AS-Safe
+ */
+bool fgt_sentry_chunk_is_one(const struct fgt_ring_slice *slice);
 
 /*
  * Writes one of them. Give all chunks of a slice the same profiler_id, and
