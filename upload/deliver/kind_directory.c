@@ -22,6 +22,23 @@ static void write_name(const struct fgt_payload_head *head,
 		 (int)head->pid);
 }
 
+/* What may be mended while the delivery waits. */
+static bool is_temporary(int error)
+{
+	switch (error) {
+	case -ENOSPC:
+	case -EDQUOT:
+	case -EMFILE:
+	case -ENFILE:
+	case -EROFS:
+	case -EIO:
+	case -ESTALE:
+		return true;
+	default:
+		return false;
+	}
+}
+
 int fgt_kind_directory_send(const struct fgt_sending *sending)
 {
 	const struct fgt_destination *destination = sending->destination;
@@ -48,7 +65,5 @@ int fgt_kind_directory_send(const struct fgt_sending *sending)
 			 sizeof(sending->outcome->where), "%.300s/%s",
 			 destination->target, written.name);
 	}
-	return r == -ENOSPC || r == -EDQUOT || r == -EMFILE || r == -ENFILE
-		       ? -EAGAIN
-		       : r;
+	return is_temporary(r) ? -EAGAIN : r;
 }

@@ -24,9 +24,23 @@
 
 static char directory[64];
 
+static unsigned int syncs;
+static int sync_error;
+
+/* Replaces that of libc. */
+int fsync(int fd)
+{
+	(void)fd;
+	syncs++;
+	errno = sync_error;
+	return sync_error ? -1 : 0;
+}
+
 static int set_up(void **state)
 {
 	(void)state;
+	syncs = 0;
+	sync_error = 0;
 	strcpy(directory, "/tmp/fgt-envelope-XXXXXX");
 	return mkdtemp(directory) ? 0 : -1;
 }
@@ -173,6 +187,19 @@ static void write_that_fails_leaves_no_file(void **state)
 	assert_int_equal(count_files(), 0);
 }
 
+/* The file and its name; a disk that cannot keep it has none of it. */
+static void a_file_is_kept_by_the_disk(void **state)
+{
+	(void)state;
+	assert_int_equal(put("kept"), 0);
+	assert_int_equal(syncs, 2);
+	sync_error = EIO;
+	assert_int_equal(put("lost"), -EIO);
+	assert_int_equal(count_files(), 1);
+	sync_error = EINVAL; /* a file system that does not know it */
+	assert_int_equal(put("elsewhere"), 0);
+}
+
 static void temporary_file_of_a_killed_process_is_replaced(void **state)
 {
 	char path[400];
@@ -279,6 +306,7 @@ int main(void)
 		TEST(names_stay_in_the_directory),
 		TEST(a_link_in_the_way_is_not_followed),
 		TEST(write_that_fails_leaves_no_file),
+		TEST(a_file_is_kept_by_the_disk),
 		TEST(temporary_file_of_a_killed_process_is_replaced),
 		TEST(unusable_directories_are_named),
 		TEST(oldest_files_go_beyond_a_cap),

@@ -121,6 +121,17 @@ static int open_temporary(struct envelope_file *file, const char *stem)
 	return file->fd < 0 ? -errno : 0;
 }
 
+/* The file is there; whether its name outlives a loss of power is up to the
+ * disk. */
+static void sync_directory(int directory_fd)
+{
+	FGT_AUTO(fgt_fd_close)
+	int fd = openat(directory_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd >= 0)
+		(void)fsync(fd);
+}
+
 static int fill(struct envelope_file *file, const char *stem,
 		const char *ending, const struct fgt_envelope *envelope)
 {
@@ -130,6 +141,9 @@ static int fill(struct envelope_file *file, const char *stem,
 	if (r < 0)
 		return r;
 	r = envelope->write(envelope->context, &sink);
+	/* A name that outlives a loss of power has its bytes. */
+	if (r == 0 && fsync(file->fd) < 0 && errno != EINVAL)
+		r = -errno;
 	/* Some file systems report only here that the disk is full. */
 	if (close(FGT_TAKE_FD(file->fd)) < 0 && r == 0)
 		r = -errno;
@@ -201,6 +215,7 @@ int fgt_envelope_file_write(const struct fgt_envelope_place *place,
 				   "a longer time");
 	if (r < 0)
 		return explain(r, place->directory, why);
+	sync_directory(directory_fd);
 	if (place->max_files || place->max_bytes)
 		fgt_envelope_file_prune(directory_fd, place);
 	*ret_written = file.written;
