@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections import Counter
 
-from kit.check_pprof import WAIT
+from kit.check_pprof import MORE
 from kit.compare_viewer import read_folded
 from kit.strict import Wrong, demand
 
@@ -75,7 +75,7 @@ def compare(folded, path):
     found = Counter()
     for count, wall_ns, ids, labels in read_samples(samples[1:]):
         demand(wall_ns == count * period, f"{wall_ns} ns of {count}")
-        demand(sorted(set(labels) - WAIT) == ["state", "thread", "thread_id"],
+        demand(sorted(set(labels) - MORE) == ["state", "thread", "thread_id"],
                labels)
         found[";".join(name for i in reversed(ids)
                        for name in locations[i])] += count
