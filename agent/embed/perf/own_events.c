@@ -215,7 +215,7 @@ bool fgt_own_events_suit(const struct fgt_thread *thread)
 {
 	return fgt_thread_read_bytes(thread) + REST_BYTES <= RECORD_MAX_BYTES &&
 	       (!thread->active->interrupted_sp ||
-		!fgt_signal_has_room_aside(thread));
+		!fgt_signal_has_safe_stacks(thread));
 }
 
 bool fgt_own_events_have_room(const struct fgt_own_events *events,

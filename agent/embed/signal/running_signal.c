@@ -213,7 +213,7 @@ static const char *signal_limit(void *state, uint32_t threads, uint64_t now_ns)
 static int find_room(struct signal_source *signal,
 		     struct fgt_thread_signal *armed, uint64_t now_ns)
 {
-	if (!fgt_signal_has_room_aside(armed->thread))
+	if (!fgt_signal_has_safe_stacks(armed->thread))
 		return -EPERM;
 	armed->room.low = fgt_thread_stack_low(
 		&signal->layout, armed->thread->tid, &armed->room.high);

@@ -151,7 +151,7 @@ int fgt_signal_permission_ask(int32_t tid, int number,
 	return fgt_signal_permission_judge(status, call, after, number);
 }
 
-bool fgt_signal_has_room_aside(const struct fgt_thread *thread)
+bool fgt_signal_has_safe_stacks(const struct fgt_thread *thread)
 {
 	return !thread->active->interrupted_sp ||
 	       thread->active->has_room_aside ||
@@ -174,7 +174,7 @@ uint64_t fgt_signal_refusals_pause(struct fgt_thread *thread, int rc)
 void fgt_signal_refusals_note(struct fgt_why *why, struct fgt_thread *thread,
 			      int rc, int number)
 {
-	if (rc == -EPERM && !fgt_signal_has_room_aside(thread))
+	if (rc == -EPERM && !fgt_signal_has_safe_stacks(thread))
 		fgt_signal_refusals_note_foreign(why, thread);
 	if (thread->signal_refusals < RETRY_DOUBLINGS || why->text[0])
 		return;

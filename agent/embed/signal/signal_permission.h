@@ -43,7 +43,7 @@ int fgt_signal_permission_ask(int32_t tid, int number,
  * a signal, and may be there now. Of a thread that had no signal, the size of
  * that stack is not known.
  */
-bool fgt_signal_has_room_aside(const struct fgt_thread *thread);
+bool fgt_signal_has_safe_stacks(const struct fgt_thread *thread);
 
 /* Filters of system calls that hold for the calling thread. */
 unsigned long fgt_signal_permission_filters(void);
