@@ -9,6 +9,7 @@
 
 #include <curl/curl.h>
 
+#include "ringbuf/base/owner.h"
 #include "ringbuf/base/why.h"
 
 #define FGT_CURL_FUNCTIONS(X)                                                  \
@@ -40,5 +41,19 @@ extern struct fgt_curl_functions fgt_curl;
  * MT-Safe | AS-Unsafe
  */
 int fgt_curl_load(struct fgt_why *why);
+
+/* NULL: libcurl, and so the function, may be absent. */
+static inline void fgt_curl_handle_free(CURL *handle)
+{
+	if (handle)
+		fgt_curl.easy_cleanup(handle);
+}
+FGT_DEFINE_AUTO(CURL *, fgt_curl_handle_free);
+
+static inline void fgt_curl_list_free(struct curl_slist *list)
+{
+	fgt_curl.slist_free_all(list);
+}
+FGT_DEFINE_AUTO(struct curl_slist *, fgt_curl_list_free);
 
 #endif

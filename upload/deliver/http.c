@@ -38,20 +38,6 @@ struct transfer {
 	char error_text[CURL_ERROR_SIZE];
 };
 
-/* NULL: libcurl, and so the function, may be absent. */
-static void curl_handle_free(CURL *handle)
-{
-	if (handle)
-		fgt_curl.easy_cleanup(handle);
-}
-FGT_DEFINE_AUTO(CURL *, curl_handle_free);
-
-static void header_list_free(struct curl_slist *list)
-{
-	fgt_curl.slist_free_all(list);
-}
-FGT_DEFINE_AUTO(struct curl_slist *, header_list_free);
-
 void fgt_http_answer_done(struct fgt_http_answer *answer)
 {
 	free(answer->body);
@@ -187,7 +173,7 @@ static int append_aws(struct curl_slist **list,
 static int build_headers(const struct fgt_http_request *request,
 			 struct curl_slist **ret_list)
 {
-	FGT_AUTO(header_list_free) struct curl_slist *list = NULL;
+	FGT_AUTO(fgt_curl_list_free) struct curl_slist *list = NULL;
 	/* Servers do not answer 100-continue in time, and curl waits a second.
 	 * curl 7.88 signs what is not sent, too. */
 	int error = request->aws_keys ? append_aws(&list, request)
@@ -375,46 +361,59 @@ static int explain_connect(CURL *handle, const char *text, struct fgt_why *why)
 			   text);
 }
 
+/* By the text: of these libcurl has one code. */
+static const char *remedy_of_certificate(const char *text)
+{
+	if (strstr(text, "expired") || strstr(text, "not yet valid"))
+		return "renew the server's certificate, or set the clock of "
+		       "this machine";
+	if (strstr(text, "host name"))
+		return "use a name in the URL that the certificate has";
+	return "for a private authority, name its certificate in ca_file";
+}
+
 static int explain(CURL *handle, CURLcode code, const char *text,
 		   struct fgt_why *why)
 {
+	const char *remedy;
+	int error = -EPROTO;
+
 	switch (code) {
 	case CURLE_OUT_OF_MEMORY:
 		return fgt_why_set(why, -ENOMEM, FGT_NO_MEMORY);
-	case CURLE_OPERATION_TIMEDOUT:
-		return fgt_why_set(why, -ETIMEDOUT,
-				   "%s; server or network is too slow, try "
-				   "again later",
-				   text);
 	case CURLE_COULDNT_CONNECT:
 		return explain_connect(handle, text, why);
-	case CURLE_COULDNT_RESOLVE_HOST:
-	case CURLE_COULDNT_RESOLVE_PROXY:
-		return fgt_why_set(why, -EHOSTUNREACH,
-				   "%s; check the name and DNS", text);
 	case CURLE_SSL_CACERT_BADFILE:
-		return fgt_why_set(why, -EPROTO,
+		return fgt_why_set(why, error,
 				   "%s; check ca_file, which user %u must be "
 				   "able to read, and the package "
 				   "ca-certificates",
 				   text, geteuid());
+	case CURLE_OPERATION_TIMEDOUT:
+		error = -ETIMEDOUT;
+		remedy = "server or network is too slow, try again later";
+		break;
+	case CURLE_COULDNT_RESOLVE_HOST:
+	case CURLE_COULDNT_RESOLVE_PROXY:
+		error = -EHOSTUNREACH;
+		remedy = "check the name and DNS";
+		break;
 	case CURLE_PEER_FAILED_VERIFICATION:
 	case CURLE_SSL_ISSUER_ERROR:
-		return fgt_why_set(why, -EPROTO,
-				   "%s; for a private authority, name its "
-				   "certificate in ca_file",
-				   text);
-	case CURLE_URL_MALFORMAT:
-		return fgt_why_set(why, -EINVAL,
-				   "the URL is malformed; check it");
+		remedy = remedy_of_certificate(text);
+		break;
 	case CURLE_SSL_CERTPROBLEM:
-		return fgt_why_set(why, -EINVAL,
-				   "%s; check client_cert_file and "
-				   "client_key_file",
-				   text);
+		error = -EINVAL;
+		remedy = "check client_cert_file and client_key_file";
+		break;
+	case CURLE_URL_MALFORMAT:
+		error = -EINVAL;
+		remedy = "check the URL";
+		break;
 	default:
-		return fgt_why_set(why, -EPROTO, "%s", text);
+		return fgt_why_set(why, error, "%s", text);
 	}
+	return fgt_why_set(why, error, "%s; %s", text, remedy);
 }
 
 static int run(CURL *handle, struct transfer *transfer, struct fgt_why *why)
@@ -446,7 +445,7 @@ static int run(CURL *handle, struct transfer *transfer, struct fgt_why *why)
 static int post(CURL *handle, const struct fgt_http_request *request,
 		struct transfer *transfer, struct fgt_why *why)
 {
-	FGT_AUTO(header_list_free) struct curl_slist *headers = NULL;
+	FGT_AUTO(fgt_curl_list_free) struct curl_slist *headers = NULL;
 	int error = build_headers(request, &headers);
 
 	if (error)
@@ -466,7 +465,7 @@ static int post(CURL *handle, const struct fgt_http_request *request,
 int fgt_http_send(const struct fgt_http_request *request,
 		  struct fgt_http_answer *ret_answer, struct fgt_why *why)
 {
-	FGT_AUTO(curl_handle_free) CURL *handle = NULL;
+	FGT_AUTO(fgt_curl_handle_free) CURL *handle = NULL;
 	struct transfer transfer = { .answer = { .status = 0 } };
 	struct fgt_why part;
 	struct fgt_url url;

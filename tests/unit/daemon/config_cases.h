@@ -257,6 +257,15 @@ static const struct config_case CASES[] = {
 	    "{dsn_file=\"b\";name=\"x\"})}",
 	    "2: two destinations are named `x`"),
 
+	GOOD(DEST("url=\"https://x/\";proxy=\"SOCKS5h://127.0.0.1:1080\"")),
+	GOOD(DEST("url=\"https://x/\";proxy=\"lab:3128\"")),
+	BAD(DEST("url=\"https://x/\";proxy=\"ftp://lab\""),
+	    "`proxy`: the scheme must be http, https,"),
+	BAD(DEST("url=\"https://x/\";proxy=\"http://x y\""),
+	    "`proxy`: empty, longer than"),
+	BAD(DEST("url=\"https://x/\";proxy=\"lab:0\""),
+	    "`proxy`: the port is not a number"),
+
 	BAD("http = { listen = 5; };", "1: `http.listen` must be"),
 	BAD("http = { listen = \"7071\"; };",
 	    "1: `http.listen`: '7071' is no address to listen on"),

@@ -81,6 +81,12 @@ static int write_hello(const void *context, const struct fgt_sink *sink)
 	return fgt_sink_write(sink, "hello\n", 6);
 }
 
+static int write_world(const void *context, const struct fgt_sink *sink)
+{
+	(void)context;
+	return fgt_sink_write(sink, "world\n", 6);
+}
+
 static int write_half(const void *context, const struct fgt_sink *sink)
 {
 	int r = fgt_sink_write(sink, "hel", 3);
@@ -97,9 +103,10 @@ static struct fgt_envelope_place place_of(const char *path, const char *name)
 					    .wall_ns = WALL_NS };
 }
 
-static int put(const char *name)
+static int put_bytes(const char *name,
+		     int (*write)(const void *, const struct fgt_sink *))
 {
-	const struct fgt_envelope envelope = { write_hello, NULL };
+	const struct fgt_envelope envelope = { write, NULL };
 	struct fgt_why why = { "" };
 	struct fgt_envelope_written written = { .bytes = 0 };
 	const struct fgt_envelope_place place = place_of(directory, name);
@@ -110,6 +117,11 @@ static int put(const char *name)
 	else
 		assert_true(why.text[0]);
 	return r;
+}
+
+static int put(const char *name)
+{
+	return put_bytes(name, write_hello);
 }
 
 static void assert_is_there(const char *name)
@@ -130,8 +142,20 @@ static void file_is_named_after_name_and_time(void **state)
 	(void)state;
 	assert_int_equal(put("GET /cart"), 0);
 	assert_is_there("GET_cart" STAMP ".envelope");
-	assert_int_equal(put("GET /cart"), 0);
+	assert_int_equal(put_bytes("GET /cart", write_world), 0);
 	assert_is_there("GET_cart" STAMP "-2.envelope");
+	assert_int_equal(count_files(), 2);
+}
+
+/* A delivery whose process was killed after the rename is tried again. */
+static void the_same_file_is_not_written_twice(void **state)
+{
+	(void)state;
+	assert_int_equal(put("x"), 0);
+	assert_int_equal(put("x"), 0);
+	assert_int_equal(put_bytes("x", write_world), 0);
+	assert_int_equal(put_bytes("x", write_world), 0);
+	assert_is_there("x" STAMP "-2.envelope");
 	assert_int_equal(count_files(), 2);
 }
 
@@ -303,6 +327,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(file_is_named_after_name_and_time),
+		TEST(the_same_file_is_not_written_twice),
 		TEST(names_stay_in_the_directory),
 		TEST(a_link_in_the_way_is_not_followed),
 		TEST(write_that_fails_leaves_no_file),

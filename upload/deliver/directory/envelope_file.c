@@ -23,6 +23,7 @@
 
 #define SAME_NAME_MAX 100 /* of one millisecond */
 #define ENDING_MAX    24
+#define BLOCK_BYTES   4096
 #define FILE_NAME_MAX (FGT_ENVELOPE_NAME_MAX + 64)
 
 struct envelope_file {
@@ -72,6 +73,52 @@ static void make_stem(const char *name, uint64_t wall_ns,
 		 (unsigned int)(wall_ns / 1000000 % 1000));
 }
 
+/* Fills the buffer unless the file ends. */
+static ssize_t read_block(int fd, char block[BLOCK_BYTES])
+{
+	size_t len = 0;
+
+	while (len < BLOCK_BYTES) {
+		ssize_t n = read(fd, block + len, BLOCK_BYTES - len);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		if (n == 0)
+			break;
+		len += (size_t)n;
+	}
+	return (ssize_t)len;
+}
+
+/* A process that was killed between the rename and the removal from the spool
+ * has left the same file: it is not written a second time. */
+static bool is_written_already(const struct envelope_file *file,
+			       const char *final)
+{
+	const int flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+	FGT_AUTO(fgt_fd_close)
+	int ours = openat(file->directory_fd, file->temporary, flags);
+	FGT_AUTO(fgt_fd_close)
+	int theirs = openat(file->directory_fd, final, flags);
+	char a[BLOCK_BYTES], b[BLOCK_BYTES];
+	struct stat status;
+	ssize_t len;
+
+	if (ours < 0 || theirs < 0 || fstat(theirs, &status) < 0 ||
+	    !S_ISREG(status.st_mode) ||
+	    (uint64_t)status.st_size != file->written.bytes)
+		return false;
+	do {
+		len = read_block(ours, a);
+		if (len < 0 || read_block(theirs, b) != len ||
+		    memcmp(a, b, (size_t)len) != 0)
+			return false;
+	} while (len == BLOCK_BYTES);
+	return true;
+}
+
 /* Replaces nothing: neither a file of the same millisecond nor a link. */
 static int rename_new(const struct envelope_file *file, const char *final)
 {
@@ -105,6 +152,10 @@ static int publish(struct envelope_file *file, const char *stem,
 			snprintf(final, size, "%s-%d%.*s", stem, i, ENDING_MAX,
 				 ending);
 		r = rename_new(file, final);
+		if (r == -EEXIST && is_written_already(file, final)) {
+			(void)unlinkat(file->directory_fd, file->temporary, 0);
+			return 0;
+		}
 	}
 	return r;
 }

@@ -35,7 +35,7 @@ struct fgt_envelope_place {
 
 /*
  * Writes NAME-YYYYMMDDTHHMMSS.mmmZENDING, mode 0600; a number is added if that
- * file exists. A sequence of characters of name other than letters, digits,
+ * file exists with other bytes. A sequence of characters of name other than letters, digits,
  * '.', '-' and '_' becomes one '_'. -ENOTDIR, errno of open, write and rename,
  * the envelope's errors; why has cause and remedy.
  *

@@ -9,10 +9,12 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "upload/deliver/dsn.h"
 #include "upload/deliver/settings/credentials.h"
 #include "upload/deliver/trusted_file.h"
+#include "upload/deliver/url.h"
 #include "upload/format/format.h"
 
 /* ---- Checks -------------------------------------------------------------- */
@@ -26,6 +28,37 @@ static int find_kind(const char *name, uint32_t *ret_kind)
 			return 0;
 		}
 	return -EINVAL;
+}
+
+/* [scheme://]host[:port], as libcurl reads it. */
+static int check_proxy(const char *proxy, struct fgt_why *why)
+{
+	static const char *const schemes[] = { "http",	  "https",  "socks4",
+					       "socks4a", "socks5", "socks5h" };
+	const char *host = strstr(proxy, "://");
+	size_t len = host ? (size_t)(host - proxy) : 0;
+	char url[FGT_URL_MAX + 8];
+	bool is_known = !host;
+	struct fgt_url parts;
+	struct fgt_why part;
+
+	if (strchr(proxy, '@'))
+		return fgt_why_set(
+			why, -EINVAL,
+			"`proxy` holds a user or password, which are no part "
+			"of a configuration; name this proxy in https_proxy "
+			"and http_proxy of the daemon's environment");
+	for (size_t i = 0; i < sizeof(schemes) / sizeof(*schemes); i++)
+		is_known |= strlen(schemes[i]) == len &&
+			    strncasecmp(proxy, schemes[i], len) == 0;
+	if (!is_known)
+		return fgt_why_set(why, -EINVAL,
+				   "`proxy`: the scheme must be http, https, "
+				   "socks4, socks4a, socks5 or socks5h");
+	snprintf(url, sizeof(url), "http://%s", host ? host + 3 : proxy);
+	if (fgt_url_parse(url, &parts, &part) < 0)
+		return fgt_why_set(why, -EINVAL, "`proxy`: %s", part.text);
+	return 0;
 }
 
 static int check_place(const struct fgt_destination_settings *settings,
@@ -53,13 +86,7 @@ static int check_place(const struct fgt_destination_settings *settings,
 			"the query of a URL may be a secret: put the "
 			"URL into a file of mode 0640 or 0600 and "
 			"name that file with `url_file`");
-	if (settings->proxy && strchr(settings->proxy, '@'))
-		return fgt_why_set(
-			why, -EINVAL,
-			"`proxy` holds a user or password, which are no part "
-			"of a configuration; name this proxy in https_proxy "
-			"and http_proxy of the daemon's environment");
-	return 0;
+	return settings->proxy ? check_proxy(settings->proxy, why) : 0;
 }
 
 /* Keys that have no meaning for where it goes. */
