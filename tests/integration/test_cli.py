@@ -361,8 +361,12 @@ def test_upload(bench, agent_socket):
     kept = json.loads(failed.stdout or "{}").get("upload", {}).get("kept")
     ok("--json has where it was kept", failed.returncode == 1 and kept and
        os.path.exists(os.path.join(folder, kept)), failed)
-    expect_error(bench, "nowhere to keep it", 1, "the slice was lost, too",
-                 "slice", "--last", "1s", "--dsn-file", dsn_file, env=env,
+    elsewhere = f"the slice was kept as {folder}/"
+    expect_error(bench, "no place to keep it here", 1, elsewhere, "slice",
+                 "--last", "1s", "--dsn-file", dsn_file,
+                 env={**env, "TMPDIR": folder}, cwd="/proc/self")
+    expect_error(bench, "a full disk", 1, elsewhere, "slice", "--last", "1s",
+                 "-f", "folded", "-o", "/dev/full", env={**env, "TMPDIR": folder},
                  cwd="/proc/self")
     os.chmod(dsn_file, 0o644)
     expect_error(bench, "a DSN that others can read", 2, "", "slice", "--last",

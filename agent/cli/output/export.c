@@ -13,6 +13,7 @@
 
 #include "agent/cli/complaint.h"
 #include "agent/cli/output/debuginfod.h"
+#include "agent/cli/output/export_write.h"
 #include "agent/cli/output/upload.h"
 #include "agent/cli/summary/summary.h"
 #include "agent/symbols/elf/image_open.h"
@@ -199,122 +200,12 @@ int fgt_export_resolve(struct fgt_ring_slice *slice,
 	return r;
 }
 
-/* why has a text if the writing failed; else the encoder did. */
-static enum fgt_exit complain_encode(const struct fgt_export *plan, int error,
-				     const struct fgt_why *why)
-{
-	if (error == -EPIPE)
-		return FGT_EXIT_FAILURE; /* the reader of a pipe left */
-	if (why->text[0])
-		return fgt_complain(plan->verb, fgt_exit_of(error), "%s",
-				    why->text);
-	if (error == -ENODATA)
-		return fgt_complain(
-			plan->verb, FGT_EXIT_NO_DATA,
-			"no thread has two samples, which %s needs; "
-			"choose a longer time",
-			fgt_format_name(plan->choice.format));
-	return fgt_complain(plan->verb, fgt_exit_of(error),
-			    "cannot encode the slice: %s; take a shorter time",
-			    fgt_error_text(error));
-}
-
-/* What the program publishes goes before the configuration. */
-static struct fgt_format_options options_of(const struct fgt_export *plan,
-					    const struct fgt_ring_slice *slice)
-{
-	const struct fgt_service *service = &slice->process.service;
-	const struct fgt_config *config = plan->config;
-
-	return (struct fgt_format_options){
-		.state_frames = plan->state_frames,
-		.otlp_shape = plan->otlp_shape,
-		.with_waits = plan->with_waits,
-		.release = service->version[0] ? NULL : config->upload.release,
-		.environment = service->environment[0]
-				       ? NULL
-				       : config->upload.environment,
-	};
-}
-
-static int write_as(const struct fgt_export *plan,
-		    const struct fgt_output_choice *choice, const char *path,
-		    const struct fgt_ring_slice *slice, uint64_t *ret_bytes,
-		    struct fgt_why *why)
-{
-	const struct fgt_format_options options = options_of(plan, slice);
-	FGT_AUTO(fgt_output_free) struct fgt_output *output = NULL;
-	int r = fgt_output_open(path, choice->is_gzip, &output, why);
-
-	if (r < 0)
-		return r;
-	r = fgt_format_write(slice, choice->format, &options,
-			     fgt_output_sink(output));
-	return fgt_output_commit(output, r, ret_bytes, why);
-}
-
-/* The input under any name: a part of a file must not replace the whole. */
-static bool is_input(const struct fgt_export *plan, const char *path)
-{
-	struct stat status;
-
-	if (!plan->input.st_ino ||
-	    (fgt_output_is_stdout(&plan->choice) ? fstat(STDOUT_FILENO, &status)
-						 : stat(path, &status)) < 0)
-		return false;
-	return S_ISREG(status.st_mode) && status.st_dev == plan->input.st_dev &&
-	       status.st_ino == plan->input.st_ino;
-}
-
-static enum fgt_exit write_file(const struct fgt_export *plan,
-				const struct fgt_ring_slice *slice,
-				struct fgt_summary_fate *fate)
-{
-	struct fgt_why why = { "" };
-	int r;
-
-	if (is_input(plan, fate->path))
-		return fgt_complain(plan->verb, FGT_EXIT_USAGE,
-				    "the output would replace the input: %s "
-				    "is that file; give another name with -o",
-				    fate->path);
-	r = write_as(plan, &plan->choice, fate->path, slice, &fate->bytes,
-		     &why);
-	if (r < 0)
-		return complain_encode(plan, r, &why);
-	fate->format = fgt_format_name(plan->choice.format);
-	return FGT_EXIT_OK;
-}
-
-/* The ring overwrites its past: a slice that could be neither sent nor written
- * is kept in the current directory. */
-static void complain_and_keep(const struct fgt_export *plan,
-			      const struct fgt_ring_slice *slice,
-			      struct fgt_summary_fate *fate, const char *text)
-{
-	const struct fgt_output_choice choice = { .directory = "",
-						  .format = FGT_KIND_FGT };
-	struct fgt_why why = { "" };
-	int r;
-
-	fgt_output_default_name(slice, &choice, fate->kept, sizeof(fate->kept));
-	r = write_as(plan, &choice, fate->kept, slice, &fate->bytes, &why);
-	if (r == 0)
-		fgt_note(plan->verb, "%s; the slice was kept as %s", text,
-			 fate->kept);
-	else
-		fgt_note(plan->verb, "%s; the slice was lost, too: %s", text,
-			 why.text[0] ? why.text : fgt_error_text(r));
-	if (r < 0)
-		fate->kept[0] = '\0';
-}
-
 /* Under the ids of the upload that failed: the destination may have it. */
 static bool spool(const struct fgt_export *plan,
 		  const struct fgt_ring_slice *slice,
 		  const struct fgt_dispatch_outcome *outcome, const char *text)
 {
-	struct fgt_format_options options = options_of(plan, slice);
+	struct fgt_format_options options = fgt_export_options(plan, slice);
 	struct fgt_why why = { "" };
 	int r;
 
@@ -338,7 +229,8 @@ static enum fgt_exit send(const struct fgt_export *plan,
 			  struct fgt_dispatch_outcome *outcome,
 			  struct fgt_why *why)
 {
-	const struct fgt_format_options options = options_of(plan, slice);
+	const struct fgt_format_options options =
+		fgt_export_options(plan, slice);
 	int r = fgt_dispatch(slice, fgt_upload_numbered(plan->destination),
 			     &options, -1, NULL, outcome, why);
 
@@ -353,10 +245,10 @@ static enum fgt_exit send(const struct fgt_export *plan,
 			   spool(plan, slice, outcome, why->text);
 	if (fate->is_spooled)
 		return FGT_EXIT_OK;
-	if (fate->format)
+	if (fate->format || fate->kept[0])
 		fgt_complain(plan->verb, FGT_EXIT_FAILURE, "%s", why->text);
 	else
-		complain_and_keep(plan, slice, fate, why->text);
+		fgt_export_keep(plan, slice, fate, why->text);
 	return r == -ENODATA ? FGT_EXIT_NO_DATA : FGT_EXIT_FAILURE;
 }
 
@@ -424,7 +316,7 @@ static enum fgt_exit run(const struct fgt_export *plan,
 		fate.path = default_name;
 	}
 	if (plan->is_file_wanted)
-		written = write_file(plan, slice, &fate);
+		written = fgt_export_write(plan, slice, &fate);
 	if (plan->is_upload_wanted) {
 		sent = send(plan, slice, &fate, &outcome, &why);
 		fate.upload = &outcome;

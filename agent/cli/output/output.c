@@ -76,8 +76,7 @@ static const char *cause_of(int error, const char *path)
 	switch (error) {
 	case -ENOSPC:
 	case -EDQUOT:
-		return "no space left, so nothing was kept; free some or "
-		       "choose another place";
+		return "no space left; free some or choose another place";
 	case -EACCES:
 	case -EPERM:
 		return "not permitted; choose a directory that you may "
