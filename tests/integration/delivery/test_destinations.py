@@ -260,8 +260,12 @@ def directory_keeps_its_caps(checks, bench):
               written and os.path.isfile(written[1]) and re.fullmatch(
                   r"python3[.\d]*-\d+-\d{8}T\d{6}\.\d{3}Z\.folded",
                   os.path.basename(written[1])), result.stderr)
-    for _ in range(3):
-        result = uploader.send(entry)
+    uploader.send(entry)
+    checks.ok("the same slice again is the same file",
+              os.listdir(folder) == [os.path.basename(written[1])],
+              os.listdir(folder))
+    for where in ("leaf", "no", "leaf"):
+        result = uploader.send(entry, "--state-frames", where)
     names = os.listdir(folder)
     checks.ok("directory keeps max_files files of its format",
               result.returncode == 0 and len(names) == 2 and

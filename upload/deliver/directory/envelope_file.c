@@ -99,20 +99,20 @@ static bool is_written_already(const struct envelope_file *file,
 {
 	const int flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
 	FGT_AUTO(fgt_fd_close)
-	int ours = openat(file->directory_fd, file->temporary, flags);
+	int written = openat(file->directory_fd, file->temporary, flags);
 	FGT_AUTO(fgt_fd_close)
-	int theirs = openat(file->directory_fd, final, flags);
+	int existing = openat(file->directory_fd, final, flags);
 	char a[BLOCK_BYTES], b[BLOCK_BYTES];
 	struct stat status;
 	ssize_t len;
 
-	if (ours < 0 || theirs < 0 || fstat(theirs, &status) < 0 ||
+	if (written < 0 || existing < 0 || fstat(existing, &status) < 0 ||
 	    !S_ISREG(status.st_mode) ||
 	    (uint64_t)status.st_size != file->written.bytes)
 		return false;
 	do {
-		len = read_block(ours, a);
-		if (len < 0 || read_block(theirs, b) != len ||
+		len = read_block(written, a);
+		if (len < 0 || read_block(existing, b) != len ||
 		    memcmp(a, b, (size_t)len) != 0)
 			return false;
 	} while (len == BLOCK_BYTES);
