@@ -30,7 +30,8 @@ struct fgt_delivery_tally
 fgt_delivery_job_tally(const struct fgt_deliveries *deliveries,
 		       const struct fgt_delivery_address *address)
 {
-	struct fgt_delivery_tally tally = { .bytes = deliveries->bytes };
+	struct fgt_delivery_tally tally = { .bytes = deliveries->bytes,
+					    .is_shared = address->is_shared };
 	const struct fgt_delivery_job *job;
 
 	TAILQ_FOREACH(job, &deliveries->all, link) {
@@ -49,6 +50,7 @@ fgt_delivery_job_tally(const struct fgt_deliveries *deliveries,
 				      !address->is_shared;
 		tally.sent_to_destination += is_sent && is_there &&
 					     !job->is_kept;
+		tally.encoded += is_sent && job->is_kept;
 		tally.encoded_for_destination += is_sent && is_there &&
 						 job->is_kept;
 		tally.bytes_of_user += is_users ? job->bytes : 0;

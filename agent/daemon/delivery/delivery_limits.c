@@ -52,7 +52,11 @@ int fgt_delivery_tally_check(const struct fgt_delivery_tally *tally,
 
 bool fgt_delivery_tally_may_send(const struct fgt_delivery_tally *tally)
 {
-	return tally->sent < FGT_DELIVERIES_AT_WORK &&
+	bool is_first = tally->is_shared && !tally->sent_to_destination;
+	size_t at_work = FGT_DELIVERIES_AT_WORK +
+			 (is_first ? FGT_DELIVERIES_AT_WORK_FIRST : 0);
+
+	return tally->sent < at_work &&
 	       tally->sent_of_user < FGT_DELIVERIES_AT_WORK_PER_USER &&
 	       tally->sent_to_destination <
 		       FGT_DELIVERIES_AT_WORK_PER_DESTINATION;

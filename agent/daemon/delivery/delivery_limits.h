@@ -25,9 +25,11 @@
 #define FGT_DELIVERIES_PER_SHARED      32 /* of all users */
 #define FGT_DELIVERIES_LAST	       16 /* more, for last words */
 
-/* Processes at once: to destinations of programs, and as many to shared
- * ones. */
+/* Processes at once: to destinations of programs, and as many to shared ones,
+ * where servers that hang leave room for others: one process more for each
+ * destination that has none. */
 #define FGT_DELIVERIES_AT_WORK		       8
+#define FGT_DELIVERIES_AT_WORK_FIRST	       16
 #define FGT_DELIVERIES_AT_WORK_PER_USER	       4
 #define FGT_DELIVERIES_AT_WORK_PER_DESTINATION 2
 #define FGT_DELIVERIES_ENCODED_PER_DESTINATION 4 /* for the keeper, not sent */
@@ -47,7 +49,8 @@ struct fgt_delivery_tally {
 	size_t all, of_user, to_destination;
 	size_t to_shared; /* of all users, if it is shared */
 	size_t sent, sent_of_user, sent_to_destination;
-	size_t encoded_for_destination; /* in sent, too */
+	size_t encoded, encoded_for_destination; /* in sent, too */
+	bool is_shared; /* the destination */
 	uint64_t bytes, bytes_of_user;
 };
 

@@ -343,7 +343,7 @@ static bool is_its_turn(const struct fgt_delivery_job *job)
 		return false;
 	/* Only encoded: it is not safe before it is in the spool. */
 	if (job->is_kept)
-		return tally.sent < FGT_DELIVERIES_AT_WORK &&
+		return tally.encoded < FGT_DELIVERIES_AT_WORK &&
 		       tally.encoded_for_destination <
 			       FGT_DELIVERIES_ENCODED_PER_DESTINATION;
 	if (entry && !entry->is_proven && tally.sent_to_destination > 0)

@@ -139,7 +139,7 @@ void fgt_spooler_send_next(struct fgt_spooler *spooler)
 	uint64_t due_ns; /* the next tick is soon enough */
 
 	while (spooler->is_open && !spooler->is_leaving &&
-	       !spooler->is_paused && spooler->sent < FGT_BACKLOG_ALL_MAX &&
+	       !spooler->is_paused &&
 	       (entry = fgt_backlog_next(&spooler->backlog, fgt_loop_now(),
 					 &due_ns))) {
 		task = fgt_spool_task_new(spooler, FGT_SPOOL_WORK_HOLD);

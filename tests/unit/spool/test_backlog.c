@@ -142,6 +142,24 @@ static void several_that_are_down_delay_no_other(void **state)
 	assert_int_equal(begin_next(FGT_BACKLOG_MAX_NS), 12);
 }
 
+static void many_that_begin_to_hang_delay_no_other(void **state)
+{
+	char name[] = "hangs-a";
+
+	(void)state;
+	for (uint64_t i = 0; i < FGT_BACKLOG_FIRST_MAX; i++, name[6]++) {
+		add(name, 2 * i + 1);
+		add(name, 2 * i + 2);
+	}
+	assert_in_range(begin_all(0), FGT_BACKLOG_FIRST_MAX,
+			FGT_BACKLOG_FIRST_MAX + 3);
+	add("up", 99);
+	assert_int_equal(begin_next(0), 99);
+	end(99, FGT_BACKLOG_ANSWERED, 0, 0, 0);
+	add("up", 100);
+	assert_int_equal(begin_next(0), 100);
+}
+
 static void pauses_grow_up_to_a_bound(void **state)
 {
 	uint64_t now_ns = 0, longest_ns = 0;
@@ -258,6 +276,7 @@ int main(void)
 		TEST(oldest_is_sent_first),
 		TEST(destination_that_is_down_does_not_delay_another),
 		TEST(several_that_are_down_delay_no_other),
+		TEST(many_that_begin_to_hang_delay_no_other),
 		TEST(pauses_grow_up_to_a_bound),
 		TEST(destination_chooses_a_longer_pause),
 		TEST(destination_with_failures_gets_one_at_a_time),

@@ -142,12 +142,12 @@ int fgt_backlog_know(struct fgt_backlog *backlog, const char *name)
 	return 0;
 }
 
-/* Destinations that do not answer leave room for the others; the last one is
- * for a destination that answers, and to which nothing is sent now. */
+/* Destinations that do not answer leave room for the others: one that has not
+ * failed, and to which nothing is sent now, does not wait for them. */
 static bool has_room(const struct fgt_backlog *backlog,
 		     const struct fgt_backlog_place *place)
 {
-	const bool may_be_last = !place->failures && !place->sent;
+	const bool is_first = !place->failures && !place->sent;
 	const struct fgt_backlog_place *other;
 	unsigned int all = 0, failing = 0;
 
@@ -157,7 +157,8 @@ static bool has_room(const struct fgt_backlog *backlog,
 	}
 	if (place->failures && failing >= FGT_BACKLOG_ALL_MAX / 2)
 		return false;
-	return all + !may_be_last < FGT_BACKLOG_ALL_MAX;
+	return all < FGT_BACKLOG_ALL_MAX - 1 +
+			     (is_first ? FGT_BACKLOG_FIRST_MAX + 1 : 0);
 }
 
 /* The first one that is not sent now. */

@@ -21,9 +21,12 @@
 #define FGT_BACKLOG_NAME     64 /* of a destination, with its NUL */
 #define FGT_BACKLOG_SENT_MAX 2 /* of one destination at once */
 #define FGT_BACKLOG_ALL_MAX  4 /* of all, of the 8 processes that deliver */
-#define FGT_BACKLOG_MIN_NS   UINT64_C(5000000000) /* the first pause, doubled */
-#define FGT_BACKLOG_MAX_NS   UINT64_C(600000000000)
-#define FGT_BACKLOG_NEVER    UINT64_MAX
+#define FGT_BACKLOG_FIRST_MAX                                                  \
+	16 /* more, each alone on its way to a
+				  * destination without failures */
+#define FGT_BACKLOG_MIN_NS UINT64_C(5000000000) /* the first pause, doubled */
+#define FGT_BACKLOG_MAX_NS UINT64_C(600000000000)
+#define FGT_BACKLOG_NEVER  UINT64_MAX
 
 struct fgt_backlog_entry {
 	struct fgt_spool_id id;
