@@ -284,6 +284,12 @@ static int explain(int error, struct fgt_why *why)
 				   "BPF did not report context switches: use "
 				   "a newer kernel, or sampling.who_ran = "
 				   "\"schedstat\"");
+	if (access("/sys/kernel/btf/vmlinux", R_OK) < 0)
+		return fgt_why_set(why, error,
+				   "the kernel's types for BPF cannot be read: "
+				   "mount /sys, or use a kernel with "
+				   "CONFIG_DEBUG_INFO_BTF (see "
+				   "/sys/kernel/btf/vmlinux)");
 	return fgt_why_set(why, error,
 			   "the BPF program cannot be loaded: %s (it needs "
 			   "Linux 5.18 or later, with BTF)",
