@@ -7,6 +7,7 @@ usage: test_hostile_targets.py BUILD [SECONDS [SEED]]
 SECONDS (120) in all; the last third is compared with the second one.
 """
 import os
+import pathlib
 import random
 import shutil
 import signal
@@ -109,8 +110,8 @@ def run(daemon, folder, out, seconds, random_):
                                                       "sleep")))
             daemon.child.send_signal(signal.SIGHUP)
             reload_at = time.monotonic() + RELOAD_S
-            for name in os.listdir(out):
-                os.unlink(os.path.join(out, name))
+            for path in pathlib.Path(out).iterdir():
+                path.unlink(missing_ok=True)  # a temporary name goes by itself
         series.append(look(daemon.child.pid))
         time.sleep(0.5)
     return liars.result(60), watch.result(), series
