@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a daemon and its children use, as time goes by: it must not grow."""
 import os
+import statistics
 
 GROWTH_MB = 6  # of the highest of a third, and a tenth of it: caches fill
-GROWTH_COUNT = 8  # descriptors, threads: those of a moment
+GROWTH_COUNT = 8  # of the median of a third: those of a moment come and go
 
 
 def processes(pid):
@@ -31,11 +32,11 @@ def look(pid):
             "children": children, "largest child's MB": memory}
 
 
-def thirds(series, key):
-    """The highest of the second and of the last third."""
+def thirds(series, key, measure):
+    """Of the second and of the last third."""
     values = [each[key] for each in series]
     begin, end = len(values) // 3, 2 * len(values) // 3
-    return max(values[begin:end] or values), max(values[end:])
+    return measure(values[begin:end] or values), measure(values[end:])
 
 
 def check_series(checks, series):
@@ -44,8 +45,10 @@ def check_series(checks, series):
         step = max(1, len(values) // 20)
         print(f"# {key}: " + " ".join(f"{value:.0f}"
                                       for value in values[::step]))
-        second, last = thirds(series, key)
-        limit = GROWTH_MB + second / 10 if "MB" in key else GROWTH_COUNT
-        checks.ok(f"{key}: at most {second:.0f} in the second third, "
-                  f"{last:.0f} in the last", last <= second + limit,
-                  (second, last))
+        is_memory = "MB" in key
+        second, last = thirds(series, key,
+                              max if is_memory else statistics.median)
+        limit = GROWTH_MB + second / 10 if is_memory else GROWTH_COUNT
+        checks.ok(f"{key}: {'at most' if is_memory else 'median'} "
+                  f"{second:.0f} in the second third, {last:.0f} in the last",
+                  last <= second + limit, (second, last))
