@@ -18,6 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/children/child_ends.h"
 #include "ringbuf/base/owner.h"
 
 #define VARIABLES_MAX 20
@@ -108,6 +109,7 @@ static int start(const struct fgt_self_child *child, int fd, int *ret_pid_fd)
 			;
 		return -EAGAIN;
 	}
+	fgt_child_ends_begin(child, pid, pid_fd);
 	*ret_pid_fd = pid_fd;
 	return 0;
 }
@@ -139,10 +141,20 @@ bool fgt_self_child_is_asked(int argc, char **argv, const char *name,
 	return true;
 }
 
+void fgt_self_child_lose(int fd, int pid_fd)
+{
+	struct pollfd entry = { .fd = fd };
+
+	if (poll(&entry, 1, 0) == 1 && entry.revents & POLLHUP)
+		fgt_child_ends_lose(pid_fd);
+}
+
 void fgt_self_child_kill(int pid_fd)
 {
-	if (pid_fd >= 0)
-		syscall(SYS_pidfd_send_signal, pid_fd, SIGKILL, NULL, 0);
+	if (pid_fd < 0)
+		return;
+	fgt_child_ends_expect(pid_fd);
+	syscall(SYS_pidfd_send_signal, pid_fd, SIGKILL, NULL, 0);
 }
 
 bool fgt_self_child_reap(int pid_fd)
@@ -153,6 +165,7 @@ bool fgt_self_child_reap(int pid_fd)
 	    waitid(P_PIDFD, (id_t)pid_fd, &info, WEXITED | WNOHANG) == 0 &&
 	    info.si_pid == 0)
 		return false;
+	fgt_child_ends_note(pid_fd, &info);
 	fgt_fd_close(pid_fd);
 	return true;
 }

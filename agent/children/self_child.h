@@ -10,6 +10,7 @@
 #define FGT_AGENT_CHILDREN_SELF_CHILD_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #define FGT_SELF_CHILD_FD 3 /* its end of the socket */
 
@@ -19,6 +20,7 @@ struct fgt_self_child {
 	 * by these its main() knows what it is. */
 	const char *name, *verb;
 	int socket_type; /* SOCK_STREAM or SOCK_SEQPACKET */
+	uint32_t uid; /* the user that it works for: for the log */
 	bool is_on_network; /* gets the administrator's proxies, too */
 };
 
@@ -41,6 +43,9 @@ int fgt_self_child_start(const struct fgt_self_child *child, int *ret_fd,
 bool fgt_self_child_is_asked(int argc, char **argv, const char *name,
 			     const char *verb);
 
+/* If its end of the socket fd is closed, child_ends.h reports how it ended, also
+ * where it is killed now. */
+void fgt_self_child_lose(int fd, int pid_fd);
 /* pid_fd may be -1: nothing is done, it has ended. */
 void fgt_self_child_kill(int pid_fd);
 /* False: it has not ended yet. Else pid_fd is closed. */

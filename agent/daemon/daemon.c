@@ -26,7 +26,6 @@
 #include "agent/daemon/targets/targets.h"
 #include "agent/daemon/triggers/triggers.h"
 #include "agent/daemon/watch.h"
-#include "agent/files/open_file.h"
 
 #define MS		UINT64_C(1000000)
 #define TICK_MS		1000
@@ -68,12 +67,6 @@ struct daemon {
 	uint64_t kept_ns; /* a ring after its process has ended */
 	uint64_t leave_ns; /* since when, 0: not yet */
 };
-
-static void explain_files(uint32_t uid, const char *text)
-{
-	(void)uid;
-	fgt_log(FGT_LOG_WARNING, "files_refused", "%s", text);
-}
 
 /* ---- Reload ------------------------------------------------------------ */
 
@@ -204,6 +197,7 @@ static void leave(struct daemon *daemon, int number)
 	(void)alarm(LEAVE_ALARM_S); /* by default it ends the process */
 	fgt_log(FGT_LOG_INFO, "leaving", "signal %d (%s)", number,
 		strsignal(number));
+	fgt_children_leave();
 	fgt_registrations_leave(daemon->registrations);
 	fgt_triggers_leave(daemon->triggers);
 	fgt_continuous_leave(daemon->continuous);
@@ -386,7 +380,7 @@ static void daemon_done(struct daemon *daemon)
 	fgt_sampler_free(daemon->sampler);
 	fgt_symbolizer_free(daemon->symbolizer);
 	fgt_image_cache_free(daemon->cache);
-	fgt_reader_end();
+	fgt_children_done();
 	fgt_loop_free(daemon->loop);
 	fgt_config_free(daemon->config);
 }
@@ -487,7 +481,7 @@ int fgt_daemon_run(struct fgt_config *config, const char *socket_flag,
 
 	fgt_notify_open(&daemon.notify);
 	fgt_log_set(config->log.level, config->log.format);
-	fgt_reader_begin(explain_files);
+	fgt_children_begin();
 	if (r == 0)
 		r = daemon_init(&daemon,
 				socket_flag ? socket_flag : config->socket,

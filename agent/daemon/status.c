@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "agent/capture/threads/procfs.h"
+#include "agent/children/child_ends.h"
 #include "agent/daemon/loop/log.h"
 #include "ringbuf/base/clock.h"
 
@@ -123,6 +124,7 @@ static void add_hang(struct fgt_builder *builder, struct fgt_watchdog *watchdog,
 	fgt_sampler_get_losses(sampler, &lost, &total);
 	fgt_builder_uint(builder, "threads_lost", lost);
 	fgt_builder_uint(builder, "threads_given_up", total);
+	fgt_builder_uint(builder, "children_ended", fgt_child_ends_count());
 }
 
 static void add_life(struct fgt_builder *builder,

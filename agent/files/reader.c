@@ -90,6 +90,7 @@ static void look_after(struct fgt_reader *reader, uint64_t now)
 	} else if (r > 0) {
 		reader->state = FGT_READER_READY;
 	} else if (r < 0) {
+		fgt_self_child_lose(reader->fd, reader->pid_fd);
 		lose(reader, false);
 	} else if (is_late(reader, now)) {
 		if (reader->is_charged)
@@ -190,6 +191,7 @@ static void put(struct fgt_reader *reader, enum fgt_reader_state state)
 static void give_back(struct fgt_reader *reader)
 {
 	pthread_mutex_lock(&lock);
+	fgt_self_child_lose(reader->fd, reader->pid_fd);
 	lose(reader, false);
 	pthread_mutex_unlock(&lock);
 }

@@ -43,6 +43,7 @@ static int new_user(struct fgt_users *users, uint32_t uid,
 	pthread_mutex_init(&user->lock, NULL);
 	fgt_memory_sink_init(&user->reply, FGT_HELPER_REPLY_MAX);
 	user->helper = users->helper;
+	user->helper.uid = uid;
 	user->uid = uid;
 	user->cache = fgt_name_cache_new(&users->count);
 	if (!user->cache) {

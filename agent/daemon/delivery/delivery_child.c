@@ -65,6 +65,7 @@ int fgt_delivery_child_start(struct fgt_delivery_child *child,
 {
 	const struct fgt_self_child self = { .name = FGT_DELIVERY_NAME,
 					     .verb = FGT_DELIVERY_VERB,
+					     .uid = head->uid,
 					     .socket_type = SOCK_SEQPACKET,
 					     .is_on_network = true };
 	int r;
@@ -146,6 +147,8 @@ int fgt_delivery_child_receive(struct fgt_delivery_child *child,
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return -EAGAIN;
+	if (n <= 0)
+		fgt_self_child_lose(child->fd, child->pid_fd);
 	if (n != (ssize_t)sizeof(result) || result.error > 0)
 		return -EPIPE;
 	result.event_id[sizeof(result.event_id) - 1] = '\0';

@@ -168,8 +168,10 @@ static void hear(void *context, uint32_t events)
 	(void)events;
 	if (n == 1)
 		hand_over(service);
-	else if (n == 0 || (errno != EAGAIN && errno != EINTR))
+	else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
+		fgt_self_child_lose(service->socket.fd, service->pid_fd);
 		fail(service, "has ended");
+	}
 }
 
 /* ---- Beginning and end --------------------------------------------------- */

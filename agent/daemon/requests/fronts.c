@@ -168,6 +168,7 @@ static void hear(void *context, uint32_t events)
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n <= 0) {
+		fgt_self_child_lose(front->socket.fd, front->pid_fd);
 		fail(front, "has ended");
 		return;
 	}
@@ -229,6 +230,7 @@ static int start(struct fgt_front *front)
 	const struct fgt_self_child child = { .path = fronts->options.path,
 					      .name = FGT_FRONT_NAME,
 					      .verb = FGT_FRONT_VERB,
+					      .uid = front->uid,
 					      .socket_type = SOCK_SEQPACKET };
 	int r = fgt_self_child_start(&child, &front->socket.fd, &front->pid_fd);
 
@@ -274,6 +276,7 @@ static void work(struct fgt_front *front)
 	STAILQ_REMOVE_HEAD(&front->queue, link);
 	r = send_frame(front, &front->asked->frame);
 	if (r < 0) {
+		fgt_self_child_lose(front->socket.fd, front->pid_fd);
 		fail(front, r == -ENOMEM ? "got no memory for a frame"
 					 : "takes no frames");
 		return;

@@ -26,6 +26,7 @@ static int start(struct fgt_helper *helper)
 	const struct fgt_self_child child = { .path = helper->path,
 					      .name = FGT_HELPER_NAME,
 					      .verb = FGT_HELPER_VERB,
+					      .uid = helper->uid,
 					      .socket_type = SOCK_STREAM };
 
 	return fgt_self_child_start(&child, &helper->fd, &helper->pid_fd);
@@ -96,6 +97,8 @@ static int send_request(struct fgt_helper *helper,
 			fds[count++] = all[i];
 		}
 	sent = fgt_fd_message_send(helper->fd, parts, 2, fds, count, 0);
+	if (sent < 0)
+		fgt_self_child_lose(helper->fd, helper->pid_fd);
 	return sent == (ssize_t)(parts[0].iov_len + parts[1].iov_len) ? 0
 								      : -EPIPE;
 }
@@ -115,8 +118,10 @@ static int receive(struct fgt_helper *helper, void *data, size_t len,
 			   MSG_DONTWAIT);
 		if (got < 0 && (errno == EINTR || errno == EAGAIN))
 			continue;
-		if (got <= 0)
+		if (got <= 0) {
+			fgt_self_child_lose(helper->fd, helper->pid_fd);
 			return -EPIPE;
+		}
 		done += (size_t)got;
 	}
 	return 0;

@@ -27,6 +27,7 @@ struct fgt_local_names;
 struct fgt_helper {
 	int fd; /* -1: not running */
 	int pid_fd;
+	uint32_t uid; /* whose programs it names: for the log */
 	const char *path; /* what to execute, NULL: /proc/self/exe */
 	bool is_local; /* no process: this one does the helper's work */
 	struct fgt_local_names *local;

@@ -85,6 +85,7 @@ static int start(struct fgt_row_server *server, uint64_t now_ns)
 	const struct fgt_self_child child = { .path = server->path,
 					      .name = FGT_ROWS_NAME,
 					      .verb = FGT_ROWS_VERB,
+					      .uid = server->uid,
 					      .socket_type = SOCK_SEQPACKET };
 	int fd, r;
 
@@ -221,6 +222,7 @@ static int send_request(struct fgt_row_server *server,
 	if (file->source->bytes)
 		fgt_fd_close(file_fd);
 	if (r < 0) {
+		fgt_self_child_lose(server->fd, server->pid_fd);
 		if (r != -EAGAIN)
 			lose(server, 0);
 		return -EAGAIN;
@@ -276,6 +278,7 @@ static int take_answer(struct fgt_row_server *server, uint64_t until_ns,
 		return -EAGAIN;
 	}
 	if (got < 0) {
+		fgt_self_child_lose(server->fd, server->pid_fd);
 		lose(server, 1);
 		return -EAGAIN;
 	}

@@ -73,6 +73,7 @@ static void begin_user(struct fgt_row_user *user, uint64_t number)
 	memset(&user->counts, 0, sizeof(user->counts));
 	user->is_used = true;
 	user->user = number;
+	user->server.uid = (uint32_t)number;
 	user->files = 0;
 	user->credit_ns = BURST_NS;
 	user->credited_ns = 0;

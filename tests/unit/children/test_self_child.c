@@ -13,13 +13,16 @@
 #include <fcntl.h>
 #include <linux/close_range.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include "agent/children/child_ends.h"
 #include "agent/children/self_child.h"
 #include "ringbuf/base/owner.h"
 
@@ -100,6 +103,79 @@ static void killed_child_closes_its_socket(void **state)
 	close(fd);
 }
 
+static char reported[256];
+
+static void keep_report(const char *text)
+{
+	snprintf(reported, sizeof(reported), "%s", text);
+}
+
+/* Which reports ends: 0 the reap of one whose socket was seen closed, 1 of one
+ * that is killed afterwards, 2 the look. */
+static void end_from_outside(int number, int which)
+{
+	struct fgt_self_child child = usual;
+	char byte;
+	int fd, pid_fd;
+
+	child.uid = 4711;
+	reported[0] = '\0';
+	assert_int_equal(fgt_self_child_start(&child, &fd, &pid_fd), 0);
+	assert_int_equal(
+		syscall(SYS_pidfd_send_signal, pid_fd, number, NULL, 0), 0);
+	assert_int_equal(recv(fd, &byte, 1, 0), 0);
+	if (which == 2)
+		assert_true(is_readable(pid_fd));
+	else
+		fgt_self_child_lose(fd, pid_fd);
+	if (which == 1)
+		fgt_self_child_kill(pid_fd);
+	if (which == 2)
+		fgt_child_ends_look();
+	else
+		assert_true(is_readable(pid_fd));
+	fgt_self_child_end(pid_fd);
+	close(fd);
+}
+
+static void an_end_from_outside_is_reported_once(void **state)
+{
+	uint64_t before = fgt_child_ends_count();
+
+	(void)state;
+	fgt_child_ends_watch(keep_report);
+	for (int which = 0; which < 3; which++) {
+		end_from_outside(SIGKILL, which);
+		assert_non_null(strstr(reported, "(KILL)"));
+		end_from_outside(SIGTERM, which);
+		assert_non_null(strstr(reported, NAME));
+		assert_non_null(strstr(reported,
+				       "for user 4711) was ended by signal "
+				       "15 (TERM)"));
+	}
+	assert_int_equal(fgt_child_ends_count(), before + 6);
+	fgt_child_ends_watch(NULL);
+}
+
+static void an_end_that_was_caused_is_not_reported(void **state)
+{
+	uint64_t before = fgt_child_ends_count();
+	int fd, pid_fd;
+
+	(void)state;
+	for (int is_killed = 0; is_killed < 2; is_killed++) {
+		assert_int_equal(fgt_self_child_start(&usual, &fd, &pid_fd), 0);
+		fgt_self_child_lose(fd, pid_fd); /* its end is open */
+		if (is_killed)
+			fgt_self_child_kill(pid_fd);
+		close(fd);
+		assert_true(is_readable(pid_fd));
+		fgt_child_ends_look();
+		fgt_self_child_end(pid_fd);
+	}
+	assert_int_equal(fgt_child_ends_count(), before);
+}
+
 static void only_its_arguments_make_a_child(void **state)
 {
 	char name[] = NAME, verb[] = VERB, other[] = "other";
@@ -150,6 +226,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(
 			child_has_its_socket_and_nothing_of_the_parent),
 		cmocka_unit_test(killed_child_closes_its_socket),
+		cmocka_unit_test(an_end_from_outside_is_reported_once),
+		cmocka_unit_test(an_end_that_was_caused_is_not_reported),
 		cmocka_unit_test(only_its_arguments_make_a_child),
 		cmocka_unit_test(child_that_does_not_know_itself_starts_none),
 		cmocka_unit_test(missing_program_is_an_error),
