@@ -61,6 +61,14 @@ int fgt_syscall_filter_answer(void);
 int fgt_syscall_filter_serve(void);
 
 /*
+ * For the daemon, and so for all its children: what none of them does, with
+ * all their rights, gets EPERM. Otherwise as above.
+ *
+ * MT-Safe | AS-Unsafe
+ */
+int fgt_syscall_filter_spare(void);
+
+/*
  * For a process that opens and connects, with libraries whose calls are not
  * known: executing, touching other processes, and what only an intruder does
  * get EPERM. Otherwise as above.

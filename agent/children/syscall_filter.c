@@ -2,11 +2,13 @@
 /*
  * Seccomp filters. Run in the symbol helper, row servers, fronts and the HTTP
  * server, which must not open, connect or execute, and in the delivery process,
- * which must not execute; none may touch another process.
+ * which must not execute; none of these may touch another process. One runs in
+ * the daemon, for all of them.
  */
 #include "agent/children/confinement.h"
 
 #include <errno.h>
+#include <linux/keyctl.h>
 #include <sched.h>
 #include <seccomp.h>
 #include <stddef.h>
@@ -87,31 +89,56 @@ static const int forbidden[] = {
 	/* other processes */
 	SYS_ptrace,
 	SYS_process_vm_readv,
-	SYS_process_vm_writev,
 	SYS_pidfd_getfd,
 	SYS_kill,
 	SYS_tkill,
 	SYS_rt_sigqueueinfo,
 	SYS_pidfd_send_signal,
 	SYS_perf_event_open,
+	/* another network */
+	SYS_setns,
+	/* where kernels have had most of their security bugs */
+	SYS_bpf,
+	SYS_keyctl,
+};
+
+/* What the daemon and its children never do. */
+static const int unused[] = {
 	/* another view of the system */
 	SYS_unshare,
-	SYS_setns,
 	SYS_mount,
 	SYS_umount2,
 	SYS_pivot_root,
 	SYS_chroot,
+	SYS_open_tree,
+	SYS_move_mount,
+	SYS_fsopen,
+	SYS_fsmount,
+	SYS_fspick,
 	SYS_open_by_handle_at,
-	/* where kernels have had most of their security bugs */
-	SYS_bpf,
-	SYS_io_uring_setup,
+	/* other memory */
+	SYS_process_vm_writev,
 	SYS_userfaultfd,
-	SYS_keyctl,
+	/* where kernels have had most of their security bugs */
+	SYS_io_uring_setup,
 	SYS_add_key,
 	SYS_request_key,
+	/* the machine */
 	SYS_init_module,
 	SYS_finit_module,
+	SYS_delete_module,
 	SYS_kexec_load,
+	SYS_reboot,
+	SYS_swapon,
+	SYS_swapoff,
+	SYS_acct,
+	SYS_quotactl,
+	SYS_settimeofday,
+	SYS_clock_settime,
+	SYS_clock_adjtime,
+	SYS_adjtimex,
+	SYS_sethostname,
+	SYS_setdomainname,
 };
 
 /* NULL without memory. Calls of another architecture kill the process. */
@@ -169,10 +196,36 @@ int fgt_syscall_filter_forbid(void)
 {
 	scmp_filter_ctx filter = new_filter(SCMP_ACT_ALLOW);
 
+	int error;
+
 	if (!filter)
 		return -ENOMEM;
-	return load(filter, add_calls(filter, SCMP_ACT_ERRNO(EPERM), forbidden,
-				      COUNT(forbidden)));
+	error = add_calls(filter, SCMP_ACT_ERRNO(EPERM), forbidden,
+			  COUNT(forbidden));
+	if (!error)
+		error = add_calls(filter, SCMP_ACT_ERRNO(EPERM), unused,
+				  COUNT(unused));
+	return load(filter, error);
+}
+
+int fgt_syscall_filter_spare(void)
+{
+	/* A delivery leaves the daemon's keyring, and no process does more. */
+	const struct scmp_arg_cmp other = {
+		.arg = 0,
+		.op = SCMP_CMP_NE,
+		.datum_a = KEYCTL_JOIN_SESSION_KEYRING,
+	};
+	scmp_filter_ctx filter = new_filter(SCMP_ACT_ALLOW);
+	int error;
+
+	if (!filter)
+		return -ENOMEM;
+	error = add_calls(filter, SCMP_ACT_ERRNO(EPERM), unused, COUNT(unused));
+	if (!error)
+		error = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM),
+					 SYS_keyctl, 1, other);
+	return load(filter, error);
 }
 
 /*

@@ -10,7 +10,8 @@
 #include "ringbuf/base/why.h"
 
 /*
- * Once, at the start. is_self_sampled: sampling.include_self.
+ * Once, at the start. Gives up what neither the daemon nor a child of it needs,
+ * where a service unit has not. is_self_sampled: sampling.include_self.
  * -EBADF: a standard descriptor is closed and there is no /dev/null.
  *
  * MT-Unsafe (one thread only) | AS-Unsafe

@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests to the daemon: attached names are rules, times are on either
-clock, fronts read them (fault C9). test_requests.py BUILD [GROUP…]"""
+clock, fronts read them (fault C9), with few rights. test_requests.py BUILD
+[GROUP…]"""
 import errno
 import os
+import re
 import shutil
 import signal
 import subprocess
 import time
 
+from kit import service_sandbox
 from kit.daemon_bench import Daemon, is_error, run_groups, sleeper
 from kit.daemon_client import Connection, as_user, call, request
-from kit.harness import NOBODY
+from kit.harness import KIT, NOBODY
 from kit.trust_table import CLONE_NEWPID, in_namespace
 
 SECOND = 1000000000
@@ -185,6 +188,7 @@ def fronts_read_requests(checks, bench):
         request("slice", pid=target.pid))
     time.sleep(0.2)
     os.kill(front, signal.SIGKILL)
+    front_killed = front
     reply = waiting.receive()
     checks.ok("front that is killed while a client waits: the client gets an "
               "error", is_error(reply, errno.EAGAIN), reply)
@@ -208,6 +212,11 @@ def fronts_read_requests(checks, bench):
         daemon.status())
     checks.ok("the log has one line of it",
               daemon.log_text().count("front_failed") == 1, daemon.log_text())
+    checks.ok("and one with the signal that ended it",
+              daemon.log_text().count("child_ended") == 1 and
+              f"fgt-front (pid {front_killed}, for user {os.getuid()}) was "
+              "ended by signal 9 (KILL)" in daemon.log_text() and
+              daemon.status()["children_ended"] == 1, daemon.log_text())
     for number, fault in ((signal.SIGTERM, "leaves"),
                           (signal.SIGKILL, "is killed")):
         fronts = children(daemon.child.pid, "fgt-front")
@@ -247,6 +256,36 @@ def users_have_separate_fronts(checks, bench):
     daemon.end()
 
 
+def rights_are_those_of_the_service(checks, bench):
+    """Of a daemon that no service manager has started."""
+    if os.getuid() != 0:
+        print("# skipped: rights are those of the service (needs root)")
+        return
+    daemon = Daemon(bench, "rights")
+    daemon.attach(sleeper(bench).pid)
+    unit = service_sandbox.Unit(os.path.join(
+        os.path.dirname(KIT), "../../etc/fgtrace-agent.service.in"))
+    service, with_deliveries = (
+        sum(1 << service_sandbox.CAPABILITIES.index(name) for name in names)
+        for names in (unit.capabilities(),
+                      unit.capabilities() | {"SYS_ADMIN", "SETPCAP"}))
+    with open("/proc/self/status") as file:
+        own = int(re.search(r"CapPrm:\t(\w+)", file.read()).group(1), 16)
+    status = status_of(daemon.child.pid)
+    checks.ok("the daemon has the capabilities of its service",
+              int(status["CapEff"], 16) == service & own and
+              int(status["CapPrm"], 16) == with_deliveries & own, status)
+    checks.ok("and none of its children can have more", all(
+        int(status_of(pid)["CapBnd"], 16) & ~with_deliveries == 0
+        for name in ("fgt-reader", "fgt-front", "fgt-rows")
+        for pid in children(daemon.child.pid, name)), status)
+    checks.ok("it has a filter of system calls",
+              status["Seccomp"] == "2" and status["NoNewPrivs"] == "1",
+              status)
+    daemon.end()
+
+
 if __name__ == "__main__":
     run_groups([names_are_rules, times_are_resolved, fronts_read_requests,
-                users_have_separate_fronts])
+                users_have_separate_fronts,
+                rights_are_those_of_the_service])
