@@ -221,12 +221,14 @@ int fgt_open_here(const struct fgt_open_request *request,
 {
 	uint32_t own_uid = geteuid(), own_gid = getegid();
 	int r = -EPERM;
+	bool is_other;
 
 	if (!request->is_by_user || request->uid == own_uid)
 		return open_checked(request, ret_file);
-	if (become(request->uid, NO_GROUP))
+	is_other = become(request->uid, NO_GROUP);
+	if (is_other)
 		r = open_checked(request, ret_file);
-	if (!become(own_uid, own_gid) && own_uid == 0)
+	if (!become(own_uid, own_gid) && is_other && own_uid == 0)
 		abort(); /* all else would be opened as that user */
 	return r;
 }

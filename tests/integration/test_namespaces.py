@@ -140,6 +140,17 @@ def busy_of_nobody(bench, stage, name):
     return int(read_until(child.stdout, "ready "))
 
 
+def separate_symbols(stage, name, linked):
+    """A copy of a program that names a file with its symbols beside it, which
+    the agent opens as the program's user."""
+    path, debug = stage.program(linked), stage.program(linked + ".debug")
+    for words in (("--only-keep-debug", stage.program(name), debug),
+                  ("--strip-all", f"--add-gnu-debuglink={debug}",
+                   stage.program(name), path)):
+        subprocess.run(["objcopy", *words], check=True)
+    os.chmod(debug, 0o644)
+
+
 def functions_of(checks, bench, service, pid, name):
     """Those of a slice of its last second."""
     out = bench.path(f"{name}.folded")
@@ -162,8 +173,11 @@ def service_sees(checks, bench, service, stage):
     checks.ok("service: samples with all that a daemon of root has",
               keys and seen[0] == seen[1], (seen, service.log_text()[-800:]))
     redis, _ = real_programs.redis(bench)
+    separate_symbols(stage, "truth-fp", "truth-linked")
     programs = ((redis, "redis", "aeMain"),
-                (busy_of_nobody(bench, stage, "truth-nofp"), "nobody", "burn_"))
+                (busy_of_nobody(bench, stage, "truth-nofp"), "nobody", "burn_"),
+                (busy_of_nobody(bench, stage, "truth-linked"), "linked",
+                 "burn_"))
     for pid, _, _ in programs:
         service.attach(pid)
     time.sleep(1.5)
