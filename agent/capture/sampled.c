@@ -324,6 +324,7 @@ void fgt_sampled_stop(struct fgt_sampled *sampled, uint64_t now_ns,
 				      FGT_TAKE_FD(look->process.pidfd));
 	fgt_process_close(&look->process);
 	sampled->status.is_alive = is_alive;
+	sampled->status.is_stopped = true;
 	sampled->status.threads = 0;
 	sampled->status.ended_ns = is_alive ? 0 : now_ns;
 	if (sampled->target && !sampled->is_given_up)

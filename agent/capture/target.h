@@ -18,6 +18,7 @@ struct fgt_target_status {
 	uint64_t start_time;
 	bool is_alive; /* false: ended; the ring is still there */
 	bool is_given_up; /* not alive: it may run, but cannot be sampled */
+	bool is_stopped; /* by its end or a detach: no tick comes any more */
 	uint64_t attached_ns, ended_ns; /* CLOCK_MONOTONIC; 0 if not */
 	/* The signal that ended it; "": none, or not known. */
 	char ended_by[FGT_ENDED_BY_MAX];

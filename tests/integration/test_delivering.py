@@ -12,11 +12,12 @@ import time
 
 from kit import sentry_server
 from kit.daemon_bench import Daemon, run_groups
+from kit.harness import NOBODY
 from kit.sentry_server import SentryServer, accept, fixed
 from test_transactions import request
 from kit.transact import (
     EVERY, KEY, Folder, Program, capabilities_of, check_wrong,
-    delivering_children, dsn_of, until)
+    copy_for_nobody, delivering_children, dsn_of, until)
 
 PTRACE_SEIZE = 0x4206
 
@@ -421,13 +422,38 @@ def plain_http_to_another_machine(checks, bench):
     server.close()
 
 
+def programs_that_stop_have_delivered(checks, bench):
+    """fgt_stop() right behind the end of a transaction, by a user whose rights
+    to see it are checked."""
+    if os.getuid() != 0:
+        print("# skipped: programs that stop have delivered (needs root)")
+        return
+    daemon = Daemon(bench, "stops")
+    os.chmod(daemon.folder, 0o755)
+    os.chmod(daemon.socket, 0o666)
+    folder, path = Folder(bench, "stops-out", NOBODY), copy_for_nobody(bench)
+    for _ in range(6):
+        program = Program(bench, as_nobody=True, path=path, mode="agent",
+                          socket=daemon.socket, destination=folder.path,
+                          **EVERY)
+        request(program, "nap 60")
+        program.close()
+    found = folder.wait(6)
+    checks.ok("programs that stop at once have delivered", len(found) == 6 and
+              "undelivered" not in daemon.log_text(),
+              (len(found), daemon.log_text()[-800:]))
+    check_wrong(checks, "programs that stop", found)
+    daemon.end()
+
+
 GROUPS = (secrets_and_rights, traced, embedded_ones_wait_as_long_as_asked,
           what_stop_gives_up_is_counted, agents_that_return,
           slow_agents_that_return, agents_that_answer_late,
           hanging_server_delays_no_other_delivery, agents_that_are_restarted,
           slices_have_release_and_environment,
           a_slice_is_sent_again_as_the_same, uploads_behind_a_transaction,
-          private_authorities, plain_http_to_another_machine)
+          private_authorities, plain_http_to_another_machine,
+          programs_that_stop_have_delivered)
 
 if __name__ == "__main__":
     run_groups(GROUPS)

@@ -4,7 +4,6 @@ arrive, and what happens when nothing can.
 test_transactions.py BUILD [GROUP…]"""
 import os
 import re
-import shutil
 import socket
 import time
 
@@ -13,8 +12,8 @@ from kit.daemon_bench import Daemon, run_groups
 from kit.harness import NOBODY
 from kit.sentry_server import SentryServer, accept, fixed
 from kit.transact import (
-    EVERY, KEY, Folder, Program, check_wrong, dsn_of, received, transactions,
-    until)
+    EVERY, KEY, Folder, Program, check_wrong, copy_for_nobody, dsn_of, received,
+    transactions, until)
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 SPAN = "b7ad6b7169203331"
@@ -169,12 +168,7 @@ def directories(checks, bench):
     os.chmod(daemon.socket, 0o666)
     mine = Folder(bench, "mine", NOBODY)
     roots = Folder(bench, "roots")
-    binary = os.path.join(bench.copy_for_nobody(), "transact")
-    shutil.copy2(bench.program("transact"), binary)
-    for name in os.listdir(bench.build):
-        if name.startswith("libfgtrace.so"):
-            shutil.copy2(os.path.join(bench.build, name),
-                         os.path.dirname(binary), follow_symlinks=True)
+    binary = copy_for_nobody(bench)
     for folder, is_allowed in ((mine, True), (roots, False)):
         program = Program(bench, as_nobody=True, path=binary, mode="agent",
                           socket=daemon.socket, destination=folder.path,

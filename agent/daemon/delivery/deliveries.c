@@ -121,7 +121,8 @@ static bool is_early(const struct fgt_delivery_job *job)
 	    fgt_loop_now() >= job->cut.chunk.wait_until_ns)
 		return false;
 	fgt_target_get_status(job->cut.target, &status);
-	return status.is_alive && status.checked_ns < job->cut.to_ns;
+	return status.is_alive && !status.is_stopped &&
+	       status.checked_ns < job->cut.to_ns;
 }
 
 static void time_has_come(void *context)

@@ -118,6 +118,8 @@ int fgt_gate_wait(const struct fgt_target *target, uint64_t ns,
 		fgt_target_get_status(target, &status);
 		if (!status.is_alive || status.checked_ns >= ns)
 			return 0;
+		if (status.is_stopped)
+			return -ESTALE;
 		if (fgt_loop_now() > until_ns)
 			return -EACCES;
 		if (is_cancelled &&
@@ -170,6 +172,8 @@ int fgt_gate_cut(const struct fgt_gate *gate, struct fgt_target *target,
 				    ret_slice);
 	if (gate->program != 0)
 		r = fgt_gate_wait(target, gate->asked_ns, is_cancelled);
+	/* Detached since: the ring ends with what was checked. */
+	r = r == -ESTALE ? 0 : r;
 	for (int i = 0; r == 0 && i < TRIES; i++) {
 		r = cut_once(gate, target, &wanted, ret_slice);
 		if (r == 0)

@@ -61,7 +61,7 @@ int fgt_gate_cut(const struct fgt_gate *gate, struct fgt_target *target,
 		 struct fgt_ring_slice **ret_slice);
 
 /* Waits for the tick that shows every exec before that instant, at most a
- * second. -EACCES: it did not come; -ECANCELED. */
+ * second. -EACCES: it did not come; -ESTALE: none will come; -ECANCELED. */
 int fgt_gate_wait(const struct fgt_target *target, uint64_t ns,
 		  const atomic_bool *is_cancelled);
 

@@ -3,6 +3,7 @@
 directory or a server."""
 import collections
 import os
+import shutil
 import subprocess
 import time
 
@@ -22,6 +23,17 @@ def until(condition, seconds=PATIENCE_S):
             return True
         time.sleep(0.02)
     return bool(condition())
+
+
+def copy_for_nobody(bench):
+    """A transact, with its library, that another user may execute."""
+    folder = bench.copy_for_nobody()
+    shutil.copy2(bench.program("transact"), folder)
+    for name in os.listdir(bench.build):
+        if name.startswith("libfgtrace.so"):
+            shutil.copy2(os.path.join(bench.build, name), folder,
+                         follow_symlinks=True)
+    return os.path.join(folder, "transact")
 
 
 class Program:
