@@ -11,7 +11,7 @@ import signal
 import time
 
 from kit.daemon_bench import Daemon, run_groups
-from kit.daemon_client import call
+from kit.daemon_client import Connection, call, request
 from kit.transact import Folder, Program, until
 
 CRASHES = (("segv", signal.SIGSEGV), ("abort", signal.SIGABRT),
@@ -220,8 +220,41 @@ def many_at_once(checks, bench):
     daemon.end()
 
 
+def last_word(daemon, folder):
+    """A process that asks for a delivery and ends, while the agent stands
+    still."""
+    done, worked = os.pipe()
+    go_on, may_go_on = os.pipe()
+    child = os.fork()
+    if child == 0:
+        connection = Connection(daemon.socket)
+        connection.send(request("register", mode="agent",
+                                destination=folder.path)).receive()
+        time.sleep(0.5)
+        os.write(worked, b"x")
+        os.read(go_on, 1)
+        now = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+        connection.send(request("deliver", destination=folder.path,
+                                from_ns=now - 10**9, to_ns=now))
+        os._exit(0)
+    os.read(done, 1)
+    daemon.child.send_signal(signal.SIGSTOP)
+    os.write(may_go_on, b"x")
+    os.waitpid(child, 0)
+    daemon.child.send_signal(signal.SIGCONT)
+
+
+def last_words(checks, bench):
+    daemon = Daemon(bench, "last-words")
+    folder = Folder(bench, "last-words-out")
+    last_word(daemon, folder)
+    checks.ok("what a process asked for right before its end is delivered",
+              len(folder.wait(1)) == 1, daemon.log_text()[-400:])
+    daemon.end()
+
+
 GROUPS = (signals, out_of_memory, ends_that_are_no_crashes,
-          without_a_destination, outlived, many_at_once)
+          without_a_destination, outlived, last_words, many_at_once)
 
 if __name__ == "__main__":
     run_groups(GROUPS)

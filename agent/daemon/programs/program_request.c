@@ -6,6 +6,7 @@
 #include "agent/daemon/programs/registration.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -140,9 +141,17 @@ static int take_order(struct deliver_call *call)
 			       : get_range(call);
 }
 
+static bool has_ended(const struct fgt_registration *registration)
+{
+	struct pollfd end = { .fd = registration->pid_fd, .events = POLLIN };
+
+	return poll(&end, 1, 0) != 0;
+}
+
 /*
  * Now: it may have moved since it registered. A program that its user may not
  * see has been started in it maybe: where that one is, its user need not get.
+ * A process that has ended is nowhere: its request may be its last word.
  */
 static int find_places(struct deliver_call *call)
 {
@@ -153,10 +162,11 @@ static int find_places(struct deliver_call *call)
 					 registration->pid_fd,
 					 registration->uid, fds, &call->why);
 
-	if (r < 0)
+	if (r < 0 && !has_ended(registration))
 		return r;
 	/* Read afterwards: a program that was started before is seen. */
-	if (fgt_gate_read_owner(registration->pid, registration->start_time,
+	if (r == 0 &&
+	    fgt_gate_read_owner(registration->pid, registration->start_time,
 				registration->uid, &owner) == 0 &&
 	    fgt_owner_is_visible_to(&owner, &registration->gate.peer))
 		return 0;
