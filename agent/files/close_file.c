@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/queue.h>
 #include <sys/sysmacros.h>
@@ -18,10 +19,11 @@
 #include "ringbuf/base/owner.h"
 #include "ringbuf/base/thread.h"
 
-#define CLOSING_MAX  64u /* at a time; further files wait open */
+#define CLOSING_MAX  256u /* at a time; further files wait open */
 #define OF_USER_MAX  8u /* of these: one user keeps no other's files open */
 #define FOR_ROOT_MAX 8u /* of these: however many users there are */
 #define SLOW_NS	     UINT64_C(200000000)
+#define URGE_NS	     10000000
 #define STACK_BYTES  (64 << 10)
 
 /* A thread, while it closes a file. */
@@ -79,11 +81,43 @@ static bool take_next(struct closing_file *closing)
 	return true;
 }
 
+static void do_nothing(int number)
+{
+	(void)number;
+}
+
+/*
+ * A socket that lingers (SO_LINGER) waits in close(2) for as long as its user
+ * wants, but no longer than until the thread gets a signal: it gets one every
+ * 10 ms.
+ */
+static int start_urging(timer_t *ret_timer)
+{
+	const struct sigaction action = { .sa_handler = do_nothing,
+					  .sa_flags = SA_RESTART };
+	const struct itimerspec often = { .it_interval.tv_nsec = URGE_NS,
+					  .it_value.tv_nsec = URGE_NS };
+	struct sigevent event = { .sigev_notify = SIGEV_THREAD_ID,
+				  .sigev_signo = SIGURG };
+	sigset_t urgent;
+
+	event._sigev_un._tid = gettid();
+	if (sigaction(SIGURG, &action, NULL) < 0 ||
+	    timer_create(CLOCK_MONOTONIC, &event, ret_timer) < 0)
+		return -errno;
+	sigemptyset(&urgent);
+	sigaddset(&urgent, SIGURG);
+	pthread_sigmask(SIG_UNBLOCK, &urgent, NULL);
+	return timer_settime(*ret_timer, 0, &often, NULL) < 0 ? -errno : 0;
+}
+
 /* One after the other, until none is left that may be closed. */
 static void *close_files(void *context)
 {
 	struct closing_file *closing = context;
 	bool is_over = false;
+	timer_t timer;
+	int r = start_urging(&timer);
 
 	while (!is_over) {
 		close(closing->fd);
@@ -91,6 +125,8 @@ static void *close_files(void *context)
 		is_over = !take_next(closing);
 		pthread_mutex_unlock(&lock);
 	}
+	if (r == 0)
+		timer_delete(timer);
 	return NULL;
 }
 
@@ -146,6 +182,11 @@ unsigned int fgt_close_count_slow(uint32_t uid, uint64_t now_ns)
 			 now_ns - closings[i].since_ns >= SLOW_NS;
 	pthread_mutex_unlock(&lock);
 	return count;
+}
+
+bool fgt_file_close_is_slow(uint32_t uid)
+{
+	return fgt_close_count_slow(uid, fgt_clock_ns(CLOCK_MONOTONIC)) > 0;
 }
 
 int fgt_file_status(int fd, struct stat *ret_status)

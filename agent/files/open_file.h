@@ -79,6 +79,9 @@ int fgt_file_open(const struct fgt_open_request *request,
  */
 void fgt_file_close_of(int fd, uint32_t uid);
 
+/* Has a file of that user been closed for 0.2 s and more? MT-Safe | AS-Unsafe */
+bool fgt_file_close_is_slow(uint32_t uid);
+
 /*
  * fstat() of what the kernel knows: its file system is not asked. The size of a
  * file on a server may be a former one. errno of statx.

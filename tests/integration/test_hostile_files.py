@@ -14,7 +14,7 @@ from kit import stuck_fs, trust_table
 from kit.daemon_bench import Daemon, is_error, run_groups, sleeper
 from kit.daemon_client import Connection, as_user, call, request
 from kit.harness import NOBODY
-from kit.hostile import row_servers, silent_files, unreadable
+from kit.hostile import lingering, row_servers, silent_files, unreadable
 from kit.hostile.unreadable import go_on, waiting
 from kit.stuck_fs import StuckFs
 from test_registration import F_ADD_SEALS, F_SEAL_SHRINK, register, send_with
@@ -475,6 +475,7 @@ def only_with_stuck_files(group):
 
 def main():
     run_groups((memory_of_huge_pages_is_refused,
+                lingering.sockets_that_linger,
                 only_with_stuck_files(files_that_cannot_be_closed),
                 large_tables_leave_room_for_other_programs,
                 many_large_tables_are_all_used,

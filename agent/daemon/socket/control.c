@@ -14,6 +14,7 @@
 
 #include "agent/daemon/loop/assert.h"
 #include "agent/daemon/socket/control_client.h"
+#include "agent/daemon/socket/passed_fds.h"
 #include "agent/daemon/socket/permission.h"
 
 #define MS	    UINT64_C(1000000)
@@ -313,26 +314,32 @@ static int add_client(struct fgt_control *control, int fd,
 }
 
 /* NULL: it has been sent away. */
-static struct fgt_control_client *admit(struct fgt_control *control,
-					int accepted_fd)
+static struct fgt_control_client *admit(struct fgt_control *control, int fd)
 {
-	FGT_AUTO(fgt_fd_close) int fd = accepted_fd;
 	struct fgt_control_client *client = NULL;
 	struct ucred peer;
 	socklen_t len = sizeof(peer);
+	const int on = 1;
 	int r;
 
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0)
+	/* Else a byte out of band is dropped unseen, with its descriptors. */
+	(void)setsockopt(fd, SOL_SOCKET, SO_OOBINLINE, &on, sizeof(on));
+	/* fgt_passed_fds_look() leaves room for them only. */
+	(void)setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on));
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0) {
+		fgt_connection_close(fd);
 		return NULL;
+	}
 	if (!has_room(control, peer.uid)) {
 		turn_away(fd, TRY_AGAIN);
+		fgt_connection_close(fd);
 		return NULL;
 	}
 	r = add_client(control, fd, &peer, &client);
-	if (r == 0)
-		(void)FGT_TAKE_FD(fd);
-	else
+	if (r < 0) {
 		fgt_control_turn_away(fd, r, "the agent is " FGT_NO_MEMORY);
+		fgt_connection_close(fd);
+	}
 	return client;
 }
 

@@ -17,6 +17,7 @@
 
 #include "agent/daemon/loop/assert.h"
 #include "agent/daemon/socket/passed_fds.h"
+#include "agent/files/open_file.h"
 #include "agent/protocol/protocol.h"
 #include "ringbuf/base/fd.h"
 
@@ -26,6 +27,7 @@
 #define PEER_PIDFD 77 /* Linux 6.5; older headers do not have it */
 #endif
 #define READ_FIRST_BYTES 1024
+#define FDS_AT_ONCE_MAX	 253 /* SCM_MAX_FD: the kernel's */
 #define MS		 UINT64_C(1000000)
 
 static void drop_request(struct fgt_control_client *client)
@@ -44,7 +46,7 @@ void fgt_control_close(struct fgt_control_client *client)
 	fgt_fronts_withdraw(&client->reading);
 	fgt_loop_unwatch(control->loop, &client->watch);
 	fgt_loop_disarm(control->loop, &client->timer);
-	fgt_fd_close(client->watch.fd);
+	fgt_connection_close(client->watch.fd);
 	LIST_REMOVE(client, link);
 	FGT_ASSERT(control->count > 0);
 	control->count--;
@@ -351,7 +353,7 @@ static void keep_fds(struct fgt_control_client *client,
 		    fgt_memfd_is_sealed(fd))
 			client->fds[client->fd_count++] = fd;
 		else
-			fgt_passed_fd_discard(fd, client->peer.uid);
+			fgt_file_close_of(fd, client->peer.uid);
 	}
 }
 
@@ -377,32 +379,37 @@ static void look_at_control(struct fgt_control_client *client,
 }
 
 /*
- * Descriptors for which the control buffer has no room are dropped by the
- * kernel: those beyond the limit, of other requests, and of a later one.
+ * No more than has been looked at, and with room for all descriptors beside it:
+ * the kernel drops none. -EBADMSG: there are some that are not wanted.
  */
 static ssize_t receive(struct fgt_control_client *client, size_t want)
 {
-	struct iovec piece = { .iov_base = client->bytes + client->len,
-			       .iov_len = want };
+	struct iovec piece = { .iov_base = client->bytes + client->len };
 	union {
 		struct cmsghdr align;
 		char bytes[CMSG_SPACE(sizeof(struct ucred)) +
-			   CMSG_SPACE(FGT_CONTROL_FDS_MAX * sizeof(int))];
+			   CMSG_SPACE(FDS_AT_ONCE_MAX * sizeof(int))];
 	} control;
 	struct msghdr message = { .msg_iov = &piece,
 				  .msg_iovlen = 1,
 				  .msg_control = &control,
 				  .msg_controllen = sizeof(control) };
-	ssize_t n;
+	bool has_fds;
+	ssize_t n = fgt_passed_fds_look(client->watch.fd, piece.iov_base, want,
+					&has_fds);
 
-	if (client->len > 0 || fgt_control_client_is_kept(client) ||
-	    !fgt_passed_fds_are_wanted(client->watch.fd, client->peer.uid))
-		message.msg_controllen = CMSG_SPACE(sizeof(struct ucred));
+	if (n <= 0)
+		return n;
+	if (has_fds &&
+	    (client->len > 0 || fgt_control_client_is_kept(client) ||
+	     !fgt_passed_fds_are_wanted(client->watch.fd, client->peer.uid)))
+		return -EBADMSG;
+	piece.iov_len = (size_t)n;
 	n = recvmsg(client->watch.fd, &message,
 		    MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	if (n > 0)
 		look_at_control(client, &message);
-	return n;
+	return n < 0 ? -errno : n;
 }
 
 /* One that stays has the time-out of requests once it begins one. */
@@ -428,7 +435,7 @@ static int read_some(struct fgt_control_client *client)
 		want = client->capacity - client->len;
 	n = receive(client, want);
 	if (n < 0)
-		return errno == EAGAIN || errno == EINTR ? 0 : -errno;
+		return n == -EAGAIN || n == -EINTR ? 0 : (int)n;
 	if (n == 0)
 		return -ECONNRESET;
 	note_begin(client);
@@ -468,6 +475,11 @@ void fgt_control_client_ready(void *context, uint32_t events)
 		       "busy: too many large requests at once: try again");
 	else if (r == -ENOMEM)
 		refuse(client, r, "the agent is " FGT_NO_MEMORY);
+	else if (r == -EBADMSG)
+		refuse(client, -EINVAL,
+		       "descriptors come with the beginning of a registration "
+		       "only, and while those that its user passed before can "
+		       "be closed");
 	else if (r < 0)
 		fgt_control_close(client);
 }

@@ -15,6 +15,7 @@
 
 #include "agent/daemon/socket/control.h"
 #include "agent/daemon/socket/daemon_lock.h"
+#include "agent/daemon/socket/passed_fds.h"
 
 #define BACKLOG 128
 
@@ -232,11 +233,12 @@ int fgt_listener_accept(struct fgt_listener *listener, int *ret_fd)
 		return -EAGAIN; /* also a client that has gone again */
 	fgt_fd_close(FGT_TAKE_FD(listener->spare_fd));
 	fd = accept_one(listener);
-	if (fd >= 0)
+	if (fd >= 0) {
 		fgt_control_turn_away(fd, -EBUSY,
 				      "the agent has no descriptor left: raise "
 				      "its RLIMIT_NOFILE");
-	fgt_fd_close(FGT_TAKE_FD(fd));
+		fgt_connection_close(FGT_TAKE_FD(fd));
+	}
 	listener->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	return -EMFILE;
 }

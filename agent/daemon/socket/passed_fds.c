@@ -1,96 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Takes and closes descriptors of clients. Runs in the daemon's loop, which
- * must not wait: what may wait is done by threads that may be lost.
+ * Descriptors of clients, and the end of their connections. Runs in the
+ * daemon's loop, which must not wait: whatever a client passes may wait when it
+ * is closed for the last time, also by the kernel.
  */
 #include "agent/daemon/socket/passed_fds.h"
 
-#include <stdatomic.h>
+#include <errno.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "agent/daemon/loop/log.h"
-#include "agent/daemon/loop/loop.h"
-#include "ringbuf/base/thread.h"
+#include "agent/files/open_file.h"
 
 #define PEEK_BYTES 1024 /* of the request: its verb is among them */
-/* Descriptors that are being closed at a time, of all users. */
-#define CLOSING_MAX 256
-/* Of one user; and how long one may take before no further one is taken. */
-#define OF_USER_MAX 8
-#define SLOW_NS	    UINT64_C(200000000)
-#define STACK_BYTES (64 << 10)
 
-struct closing {
-	atomic_bool is_busy;
-	uint32_t uid;
-	int fd;
-	uint64_t since_ns;
-};
-
-static struct closing closings[CLOSING_MAX];
-
-/* Release: the slot is the loop's again. */
-static void *close_one(void *context)
+ssize_t fgt_passed_fds_look(int socket_fd, void *bytes, size_t len,
+			    bool *ret_are_there)
 {
-	struct closing *closing = context;
+	struct iovec piece = { .iov_base = bytes, .iov_len = len };
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(sizeof(struct ucred))];
+	} control;
+	struct msghdr message = { .msg_iov = &piece,
+				  .msg_iovlen = 1,
+				  .msg_control = &control,
+				  .msg_controllen = sizeof(control) };
+	ssize_t n = recvmsg(socket_fd, &message, MSG_PEEK | MSG_DONTWAIT);
 
-	close(closing->fd);
-	atomic_store_explicit(&closing->is_busy, false, memory_order_release);
-	return NULL;
-}
-
-static bool is_busy(struct closing *closing)
-{
-	/* Acquire: pairs with the release of close_one(). */
-	return atomic_load_explicit(&closing->is_busy, memory_order_acquire);
-}
-
-void fgt_passed_fd_discard(int fd, uint32_t uid)
-{
-	struct closing *closing = closings;
-
-	/* There is a free one: who takes descriptors has asked for it. */
-	while (closing < closings + CLOSING_MAX - 1 && is_busy(closing))
-		closing++;
-	if (is_busy(closing)) {
-		fgt_log(FGT_LOG_WARNING, "descriptor_kept",
-			"a descriptor that user %u passed stays open: %d of "
-			"other users cannot be closed",
-			uid, CLOSING_MAX);
-		return;
-	}
-	closing->uid = uid;
-	closing->fd = fd;
-	closing->since_ns = fgt_loop_now();
-	atomic_store_explicit(&closing->is_busy, true, memory_order_relaxed);
-	/* Without a thread it stays busy: its user gets no room for another. */
-	if (fgt_thread_start(STACK_BYTES, close_one, closing, NULL) < 0)
-		fgt_log(FGT_LOG_WARNING, "descriptor_kept",
-			"a descriptor that user %u passed stays open: no "
-			"thread can be started to close it",
-			uid);
-}
-
-/* Room for those of one more request, and that user's are closed as quickly as
- * files are. */
-static bool may_come_from(uint32_t uid)
-{
-	uint64_t now_ns = fgt_loop_now();
-	unsigned int count = 0, of_user = 0;
-
-	for (struct closing *closing = closings;
-	     closing < closings + CLOSING_MAX; closing++) {
-		if (!is_busy(closing))
-			continue;
-		if (closing->uid == uid &&
-		    (now_ns - closing->since_ns >= SLOW_NS ||
-		     ++of_user == OF_USER_MAX))
-			return false;
-		count++;
-	}
-	return count <= CLOSING_MAX - 2;
+	/* There is room for the sender's ids only. */
+	*ret_are_there = n > 0 && (message.msg_flags & MSG_CTRUNC);
+	return n < 0 ? -errno : n;
 }
 
 /* Its value follows the key, behind at most five bytes of msgpack. */
@@ -117,12 +60,29 @@ bool fgt_passed_fds_are_wanted(int socket_fd, uint32_t uid)
 
 	if (n <= 0 || !is_registration(bytes, (size_t)n))
 		return false;
-	if (may_come_from(uid))
+	if (!fgt_file_close_is_slow(uid))
 		return true;
 	fgt_log(FGT_LOG_WARNING, "descriptor_refused",
 		"user %u passes descriptors, but the file system of an "
-		"earlier one does not let it be closed: its programs are "
-		"recorded without spans",
+		"earlier one does not let it be closed: its programs that do "
+		"so are not recorded",
 		uid);
 	return false;
+}
+
+void fgt_connection_close(int socket_fd)
+{
+	struct ucred peer = { .uid = 0 };
+	socklen_t len = sizeof(peer);
+	int bytes = 0;
+
+	/* Nothing comes from here on. */
+	(void)shutdown(socket_fd, SHUT_RDWR);
+	if (ioctl(socket_fd, FIONREAD, &bytes) == 0 && bytes == 0) {
+		close(socket_fd);
+		return;
+	}
+	/* Descriptors may be among what was not read. */
+	(void)getsockopt(socket_fd, SOL_SOCKET, SO_PEERCRED, &peer, &len);
+	fgt_file_close_of(socket_fd, peer.uid);
 }
