@@ -263,10 +263,12 @@ static uint64_t allowed_ms(const struct fgt_open_request *request)
 	return most_ms;
 }
 
-/* Names the file; procfs knows where its links lead, without asking there. */
-static void report(const struct fgt_open_request *request)
+/* Names the file; procfs knows where its links lead, without asking there.
+ * stopped: the reader's pid, if that is why it did not answer; 0. */
+static void report(const struct fgt_open_request *request, int stopped)
 {
 	char path[FGT_OPEN_PATH_MAX] = "", text[FGT_OPEN_PATH_MAX + 256];
+	char reason[100];
 	const char *name = request->path ? request->path : "/";
 
 	if (!explain)
@@ -274,12 +276,16 @@ static void report(const struct fgt_open_request *request)
 	if (request->place == FGT_OPEN_LINK &&
 	    readlinkat(request->dir_fd, name, path, sizeof(path) - 1) > 0)
 		name = path;
-	snprintf(
-		text, sizeof(text),
-		"file %s does not answer: stacks and names of user %u lack it, "
-		"and for some time other files: end or unmount its file "
-		"system (FUSE, NFS)",
-		name, request->uid);
+	if (stopped)
+		snprintf(reason, sizeof(reason),
+			 "was not opened: process %d (%s), which opens files, "
+			 "has been stopped",
+			 stopped, FGT_READER_NAME);
+	snprintf(text, sizeof(text),
+		 "file %s %s: stacks and names of user %u lack it, and for "
+		 "some time other files%s",
+		 name, stopped ? reason : "does not answer", request->uid,
+		 stopped ? "" : ": end or unmount its file system (FUSE, NFS)");
 	explain(request->uid, text);
 }
 
@@ -287,18 +293,22 @@ static void give_up(struct fgt_reader *reader,
 		    const struct fgt_open_request *request)
 {
 	uint64_t now = now_ns();
+	int pid;
+	char state = fgt_reader_look(reader, &pid);
+	/* That the machine is busy is not the file's fault. */
+	bool is_charged = !request->is_trusted && state != 'R';
 	bool is_first = false;
 
 	pthread_mutex_lock(&lock);
 	reader->uid = request->uid;
-	lose(reader, !request->is_trusted);
-	if (!request->is_trusted)
+	lose(reader, is_charged);
+	if (is_charged)
 		is_first = fgt_reader_user_fail(
 			fgt_reader_user_get(request->uid, now), now);
 	pthread_mutex_unlock(&lock);
 	start_spare();
 	if (is_first)
-		report(request);
+		report(request, state == 'T' ? pid : 0);
 }
 
 static void spend(const struct fgt_open_request *request, uint64_t began_ns)

@@ -50,6 +50,9 @@ struct fgt_reader {
 int fgt_reader_start(struct fgt_reader *reader);
 /* True: there is something to receive, or an end. */
 bool fgt_reader_wait(int fd, uint64_t until_ns);
+/* 'R': it has a CPU or wants one, 'T': it was stopped, another letter: it waits
+ * (proc_pid_stat(5)); '?': not known. */
+char fgt_reader_look(const struct fgt_reader *reader, int *ret_pid);
 /* 1: it is ready, 0: not yet, -EPIPE: it has ended. */
 int fgt_reader_is_ready(const struct fgt_reader *reader);
 /* -ENAMETOOLONG, -EPIPE. */

@@ -4,11 +4,14 @@
  * the thread that has the reader; only fgt_reader_wait() may wait.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "agent/children/self_child.h"
 #include "agent/files/reader.h"
@@ -46,6 +49,32 @@ bool fgt_reader_wait(int fd, uint64_t until_ns)
 		if (!ready || errno != EINTR)
 			return false;
 	}
+}
+
+/* Length, 0: it cannot be read. */
+static size_t read_text(const char *path, char *text, size_t size)
+{
+	FGT_AUTO(fgt_fd_close) int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t len = fd < 0 ? 0 : read(fd, text, size - 1);
+
+	text[len > 0 ? len : 0] = '\0';
+	return len > 0 ? (size_t)len : 0;
+}
+
+char fgt_reader_look(const struct fgt_reader *reader, int *ret_pid)
+{
+	char path[48], text[512];
+	const char *at;
+
+	*ret_pid = 0;
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", reader->pid_fd);
+	at = read_text(path, text, sizeof(text)) ? strstr(text, "\nPid:")
+						 : NULL;
+	if (!at || sscanf(at, "\nPid: %d", ret_pid) != 1)
+		return '?';
+	snprintf(path, sizeof(path), "/proc/%d/stat", *ret_pid);
+	at = read_text(path, text, sizeof(text)) ? strrchr(text, ')') : NULL;
+	return at && at[1] && at[2] ? at[2] : '?';
 }
 
 int fgt_reader_is_ready(const struct fgt_reader *reader)

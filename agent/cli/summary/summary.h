@@ -109,7 +109,7 @@ const char *fgt_brief_text(uint64_t threads, uint64_t cpu_ns, char *text);
 
 /* What it means that so many ticks are missing; "" if they are few. Returns
  * text. */
-#define FGT_MISSED_TEXT_MAX 192
+#define FGT_MISSED_TEXT_MAX 224
 const char *fgt_missed_text(uint64_t ticks, uint64_t missed, char *text);
 
 /* The top hottest functions and longest waits, then so many threads; 0: no such

@@ -49,8 +49,9 @@ const char *fgt_missed_text(uint64_t ticks, uint64_t missed, char *text)
 	if (fgt_percent(missed, ticks + missed) > MISSED_PERCENT)
 		snprintf(text, FGT_MISSED_TEXT_MAX,
 			 "%" PRIu64 " of %" PRIu64
-			 " ticks are missing, because the "
-			 "sampler got no CPU in time: shares are of the other "
+			 " ticks are missing: the sampler got no CPU in time, "
+			 "or waited for a file or process that its log names: "
+			 "shares are of the other "
 			 "%" PRIu64 ", and may be wrong",
 			 missed, ticks + missed, ticks);
 	return text;

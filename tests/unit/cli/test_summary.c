@@ -408,8 +408,9 @@ static void missing_ticks_are_reported_where_they_are_many(void **state)
 	assert_string_equal(fgt_missed_text(1000, 50, text), "");
 	assert_string_equal(fgt_missed_text(0, 0, text), "");
 	assert_string_equal(fgt_missed_text(317, 260, text),
-			    "260 of 577 ticks are missing, because the sampler "
-			    "got no CPU in time: shares are of the other 317, "
+			    "260 of 577 ticks are missing: the sampler got no "
+			    "CPU in time, or waited for a file or process that "
+			    "its log names: shares are of the other 317, "
 			    "and may be wrong");
 	fgt_missed_text(UINT64_MAX / 2, UINT64_MAX / 2, text);
 	assert_true(strlen(text) < sizeof(text) - 1);

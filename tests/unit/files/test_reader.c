@@ -172,6 +172,7 @@ static void readers_that_do_not_answer_are_given_up(void **state)
 			900000000);
 	assert_int_equal(explained, 1);
 	assert_non_null(strstr(explained_text, "/file"));
+	assert_non_null(strstr(explained_text, "has been stopped"));
 	assert_int_equal(fgt_file_open(&request, &file), -EBUSY);
 	request.is_trusted = true;
 	assert_int_equal(fgt_file_open(&request, &file), 0);
