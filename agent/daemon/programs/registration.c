@@ -17,6 +17,7 @@
 #include "agent/daemon/loop/assert.h"
 #include "agent/daemon/loop/log.h"
 #include "agent/daemon/targets/targets.h"
+#include "agent/files/open_file.h"
 
 #define MS	UINT64_C(1000000)
 #define DEAD_MS 2000 /* the end of a process comes so late after its socket's */
@@ -57,8 +58,9 @@ static void free_entry(void *context)
 {
 	struct registered *entry = context;
 
-	fgt_fd_close(entry->facts.spans_fd);
-	fgt_fd_close(entry->facts.ring_fd);
+	/* Gigabytes of memory take a second to be given back. */
+	fgt_file_close_of(entry->facts.spans_fd, entry->facts.uid);
+	fgt_file_close_of(entry->facts.ring_fd, entry->facts.uid);
 	fgt_fd_close(entry->facts.pid_fd);
 	fgt_fd_close(entry->peer_fd);
 	fgt_delivery_fds_close(&entry->facts.places);

@@ -54,7 +54,8 @@ void fgt_control_close(struct fgt_control_client *client)
 	if (fgt_control_client_is_kept(client))
 		client->keeper.gone(client->keeper.context);
 	while (client->fd_count > 0)
-		fgt_fd_close(client->fds[--client->fd_count]);
+		fgt_file_close_of(client->fds[--client->fd_count],
+				  client->peer.uid);
 	drop_request(client);
 	free(client);
 }
