@@ -16,12 +16,17 @@
 #include "agent/cli/output/export.h"
 #include "agent/files/open_file.h"
 #include "agent/unwind/rows/rows.h"
+#include "ringbuf/base/clock.h"
+#include "ringbuf/base/heartbeat.h"
 #include "ringbuf/base/memory_limit.h"
+#include "ringbuf/base/thread.h"
 #include "ringbuf/slice/merge.h"
 
 #define NOTES_MAX      4u /* what comes when they are full is dropped */
 #define NOTE_BYTES_MAX 240u
 #define RING_BYTES_MIN ((size_t)1 << 20)
+#define LOOK_NS	       UINT64_C(250000000)
+#define LOOKS_MAX      8u /* then a thread is given up */
 
 struct fgt_recorder {
 	struct fgt_image_cache *cache;
@@ -37,7 +42,93 @@ struct fgt_recorder {
 	pthread_mutex_t mutex;
 	char notes[NOTES_MAX][NOTE_BYTES_MAX];
 	unsigned int note_count;
+	bool shall_end; /* the watcher */
+	pthread_cond_t changed;
+	pthread_t watcher;
+	bool has_watcher; /* only the main thread's */
 };
+
+/* ---- The watcher's thread ------------------------------------------------- */
+
+/* A call about a process may never return: see agent/README.md. */
+struct looked {
+	uint64_t beat;
+	unsigned int times; /* looks in a row that saw it */
+};
+
+static void look_at(struct fgt_sampler *sampler,
+		    struct fgt_heartbeat *heartbeat, struct looked *looked)
+{
+	uint64_t beat = heartbeat ? atomic_load_explicit(&heartbeat->beat,
+							 memory_order_relaxed)
+				  : 0;
+
+	if (!beat || beat != looked->beat || !fgt_beat_is_call(beat))
+		*looked = (struct looked){ .beat = beat };
+	else if (++looked->times >= LOOKS_MAX)
+		fgt_sampler_give_up(sampler, heartbeat, beat);
+}
+
+/* False: it is to end. */
+static bool wait_for_look(struct fgt_recorder *recorder)
+{
+	struct timespec until =
+		fgt_timespec_of(fgt_clock_ns(CLOCK_MONOTONIC) + LOOK_NS);
+	int r = 0;
+	bool shall_end;
+
+	pthread_mutex_lock(&recorder->mutex);
+	while (!recorder->shall_end && r == 0)
+		r = pthread_cond_clockwait(&recorder->changed, &recorder->mutex,
+					   CLOCK_MONOTONIC, &until);
+	shall_end = recorder->shall_end;
+	pthread_mutex_unlock(&recorder->mutex);
+	return !shall_end;
+}
+
+static void *watch(void *context)
+{
+	struct looked looked[FGT_HEARTBEATS_MAX] = { { .beat = 0 } };
+	struct fgt_recorder *recorder = context;
+	uint64_t last_ns = fgt_clock_ns(CLOCK_MONOTONIC);
+
+	while (wait_for_look(recorder)) {
+		uint64_t now_ns = fgt_clock_ns(CLOCK_MONOTONIC);
+
+		/* It did not run, nor perhaps did they. */
+		if (now_ns - last_ns > 2 * LOOK_NS)
+			memset(looked, 0, sizeof(looked));
+		last_ns = now_ns;
+		for (uint32_t i = 0; i < FGT_HEARTBEATS_MAX; i++)
+			look_at(recorder->sampler, fgt_heartbeat_at(i),
+				&looked[i]);
+		fgt_sampler_tend(recorder->sampler);
+	}
+	return NULL;
+}
+
+static int start_watching(struct fgt_recorder *recorder)
+{
+	int r = fgt_thread_start(0, watch, recorder, &recorder->watcher);
+
+	recorder->has_watcher = r == 0;
+	return r;
+}
+
+/* After the sampler has stopped, which may need the watcher for that. */
+static void end_watching(struct fgt_recorder *recorder)
+{
+	if (!recorder->has_watcher)
+		return;
+	pthread_mutex_lock(&recorder->mutex);
+	recorder->shall_end = true;
+	pthread_cond_broadcast(&recorder->changed);
+	pthread_mutex_unlock(&recorder->mutex);
+	pthread_join(recorder->watcher, NULL);
+	recorder->has_watcher = false;
+}
+
+/* ---- The main thread's ---------------------------------------------------- */
 
 /*
  * On the sampler's thread: keeps a note for the main thread, which prints it.
@@ -84,6 +175,8 @@ static int start(struct fgt_recorder *recorder,
 				    &recorder->sampler);
 	if (r == 0)
 		r = fgt_sampler_start(recorder->sampler);
+	if (r == 0)
+		r = start_watching(recorder);
 	if (r < 0)
 		return fgt_why_set(why, r,
 				   "cannot start sampling: %s; free memory or "
@@ -137,7 +230,9 @@ int fgt_recorder_new(struct fgt_sampler_options *options,
 	if (!recorder)
 		return fgt_why_set(why, -ENOMEM, FGT_NO_MEMORY);
 	pthread_mutex_init(&recorder->mutex, NULL);
+	pthread_cond_init(&recorder->changed, NULL);
 	options->explain = explain;
+	options->is_watched = true;
 	options->context = recorder;
 	r = start(recorder, options, why);
 	if (r == 0)
@@ -218,11 +313,15 @@ void fgt_recorder_free(struct fgt_recorder *recorder)
 {
 	if (!recorder)
 		return;
+	if (recorder->sampler)
+		fgt_sampler_stop(recorder->sampler);
+	end_watching(recorder);
 	fgt_sampler_free(recorder->sampler);
 	for (uint32_t i = 0; i < recorder->count; i++)
 		fgt_target_put(recorder->targets[i]);
 	fgt_image_cache_free(recorder->cache);
 	fgt_reader_end();
+	pthread_cond_destroy(&recorder->changed);
 	pthread_mutex_destroy(&recorder->mutex);
 	free(recorder);
 }

@@ -139,6 +139,34 @@ def mounted(what, path):
         raise OSError(ctypes.get_errno(), "bind mount " + path)
 
 
+def recording_without_a_daemon_ends(checks, bench):
+    """And has what was recorded before the program could not be read."""
+    files = StuckFs(bench.path("record-unreadable-files"), b"\0" * (1 << 20))
+    child = unreadable(bench, "lock", files.path)
+    out = bench.path("record-unreadable.folded")
+    try:
+        files.failing[stuck_fs.READ] = 1
+        files.stuck.add(stuck_fs.READ)
+        record = bench.start([bench.agent, "record", "-p", str(child.pid), "-d",
+                              "60", "-o", out], stderr=subprocess.PIPE,
+                             text=True)
+        time.sleep(2)
+        go_on(child)
+        end = time.monotonic() + 15
+        while record.poll() is None and time.monotonic() < end:
+            time.sleep(0.1)
+        has_ended = record.poll() is not None
+        files.close()
+        errors = record.communicate(timeout=20)[1]
+        checks.ok("record ends when its program cannot be read any more",
+                  has_ended and "not sampled any more" in errors, errors)
+        with open(out) as file:
+            checks.ok("… and writes what it has", "nanosleep" in file.read(),
+                      errors)
+    finally:
+        child.kill()
+
+
 def files_in_proc_that_do_not_answer_stop_no_jobs(checks, bench):
     """A read of /proc that does not return, of a process that is not sampled.
     Others are attached, rules are reloaded, triggers fire."""
@@ -391,6 +419,7 @@ GROUPS = (memory_that_is_locked_stops_no_ticks,
           stacks_that_become_files_stop_no_ticks,
           directories_of_threads_that_are_locked_stop_no_ticks,
           attaching_may_be_given_up,
+          recording_without_a_daemon_ends,
           files_in_proc_that_do_not_answer_stop_no_jobs,
           clients_that_lock_their_directory_stop_no_loop,
           attaching_a_locked_directory_stops_no_jobs,
