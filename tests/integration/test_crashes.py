@@ -220,7 +220,7 @@ def many_at_once(checks, bench):
     daemon.end()
 
 
-def last_word(daemon, folder):
+def last_word(daemon, registered, asked):
     """A process that asks for a delivery and ends, while the agent stands
     still."""
     done, worked = os.pipe()
@@ -229,12 +229,12 @@ def last_word(daemon, folder):
     if child == 0:
         connection = Connection(daemon.socket)
         connection.send(request("register", mode="agent",
-                                destination=folder.path)).receive()
+                                destination=registered)).receive()
         time.sleep(0.5)
         os.write(worked, b"x")
         os.read(go_on, 1)
         now = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
-        connection.send(request("deliver", destination=folder.path,
+        connection.send(request("deliver", destination=asked,
                                 from_ns=now - 10**9, to_ns=now))
         os._exit(0)
     os.read(done, 1)
@@ -247,9 +247,13 @@ def last_word(daemon, folder):
 def last_words(checks, bench):
     daemon = Daemon(bench, "last-words")
     folder = Folder(bench, "last-words-out")
-    last_word(daemon, folder)
+    other = Folder(bench, "last-words-elsewhere")
+    last_word(daemon, folder.path, other.path)
+    last_word(daemon, folder.path, folder.path)
     checks.ok("what a process asked for right before its end is delivered",
               len(folder.wait(1)) == 1, daemon.log_text()[-400:])
+    checks.ok("but only where it has registered to deliver",
+              not os.listdir(other.path), os.listdir(other.path))
     daemon.end()
 
 

@@ -151,7 +151,8 @@ static bool has_ended(const struct fgt_registration *registration)
 /*
  * Now: it may have moved since it registered. A program that its user may not
  * see has been started in it maybe: where that one is, its user need not get.
- * A process that has ended is nowhere: its request may be its last word.
+ * A process that has ended is nowhere: its last word goes where its crash would,
+ * since what ran in it may have been locked out of there.
  */
 static int find_places(struct deliver_call *call)
 {
@@ -162,7 +163,9 @@ static int find_places(struct deliver_call *call)
 					 registration->pid_fd,
 					 registration->uid, fds, &call->why);
 
-	if (r < 0 && !has_ended(registration))
+	if (r < 0 &&
+	    (!has_ended(registration) ||
+	     strcmp(call->asked->destination, registration->destination) != 0))
 		return r;
 	/* Read afterwards: a program that was started before is seen. */
 	if (r == 0 &&
