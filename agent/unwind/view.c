@@ -202,6 +202,7 @@ static bool read_row(struct fgt_view *view, struct fgt_image_file *file,
 	}
 	if (fgt_cfi_row_read(&rule, address, ret_row) < 0)
 		*ret_row = complex;
+	fgt_image_file_fix_row(file, address, ret_row);
 	if (rule.is_signal_frame)
 		ret_row->flags |= FGT_CFI_ROW_SIGNAL;
 	return true;

@@ -118,23 +118,6 @@ static bool is_sigreturn_at(const struct fgt_walk *walk, uint64_t pc)
 	return fgt_arch_host.is_sigreturn(code, len);
 }
 
-/*
- * The psABI's end of a stack where there are no rules (musl's _start, clone): a
- * frame pointer of zero, in a file's code. Anonymous code proves nothing.
- */
-static bool is_root_without_rules(const struct fgt_walk *walk)
-{
-	const struct fgt_frame_state *state = &walk->state;
-	const struct fgt_mapping *mapping;
-	uint64_t fp;
-
-	mapping = fgt_maps_find(walk->view.maps, state->pc);
-	return !state->is_exact && mapping &&
-	       mapping->image != FGT_MAPS_NO_IMAGE &&
-	       walk->view.maps->images[mapping->image].file &&
-	       fgt_regs_get(&state->regs, fgt_arch_host.fp, &fp) && fp == 0;
-}
-
 /* Ends the walk at a step that failed. */
 static enum fgt_marker reason_of(struct fgt_walk *walk, enum fgt_step step,
 				 unsigned int reg)
@@ -156,12 +139,20 @@ static enum fgt_marker reason_of(struct fgt_walk *walk, enum fgt_step step,
 static enum fgt_marker step_without_rules(struct fgt_walk *walk,
 					  bool *ret_is_root)
 {
+	enum fgt_marker reason;
+
 	if (is_sigreturn_at(walk, walk->state.pc))
 		return step_by_sigreturn(walk);
 	if (step_by_word_at_sp(walk))
 		return 0;
-	*ret_is_root = is_root_without_rules(walk);
-	return *ret_is_root ? 0 : step_by_frame_pointer(walk);
+	*ret_is_root = fgt_walk_is_root_without_rules(walk);
+	if (*ret_is_root)
+		return 0;
+	reason = step_by_frame_pointer(walk);
+	return reason == FGT_MARKER_TRUNCATED_NO_CFI &&
+			       fgt_walk_step_by_call(walk)
+		       ? 0
+		       : reason;
 }
 
 /*

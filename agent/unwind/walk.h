@@ -105,6 +105,18 @@ enum fgt_marker fgt_walk_run(struct fgt_walk *walk,
  * is_by_libunwind. */
 enum fgt_marker fgt_walk_go_on(struct fgt_walk *walk);
 
+/* ---- Code of files without rules (walk_assembly.c) ---------------------- */
+
+/*
+ * The psABI's end of a stack where there are no rules (musl's _start, clone): a
+ * frame pointer of zero, in a file's code. Anonymous code proves nothing.
+ */
+bool fgt_walk_is_root_without_rules(const struct fgt_walk *walk);
+
+/* Steps to the nearest direct call that led to a function of a file without
+ * rules, near SP. False: none; the state is as before. */
+bool fgt_walk_step_by_call(struct fgt_walk *walk);
+
 /* ---- Stack that is read later (later.c) --------------------------------- */
 
 /*

@@ -8,6 +8,7 @@ stacks that reach the thread's start.
 """
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -104,6 +105,54 @@ def python(bench, checks, seconds):
                 ["^_PyEval_EvalFrameDefault$", "^Py_"])
 
 
+GO_PROGRAM = """package main
+
+import (
+	"sync"
+	"time"
+)
+
+var lock sync.Mutex
+var sum int
+
+func work() {
+	for {
+		lock.Lock()
+		for i := 0; i < 1000000; i++ {
+			sum += i
+		}
+		lock.Unlock()
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func main() {
+	for i := 0; i < 8; i++ {
+		go work()
+	}
+	println("ready")
+	select {}
+}
+"""
+
+
+def go(bench, checks, seconds):
+    """Threads that look for work are on stacks that begin at runtime.mcall."""
+    if not shutil.which("go"):
+        print("# go is not installed")
+        return
+    source, program = bench.path("work.go"), bench.path("gowork")
+    with open(source, "w") as file:
+        file.write(GO_PROGRAM)
+    subprocess.run(["go", "build", "-o", program, source], check=True,
+                   timeout=300, env=dict(os.environ, GO111MODULE="off",
+                                         GOCACHE=bench.path("go-cache")))
+    child = bench.start([program], stderr=subprocess.PIPE, text=True)
+    read_until(child.stderr, "ready")
+    check_slice(bench, checks, "gowork", child.pid, seconds,
+                ["^main.work$", "^runtime.mcall$"], 0.95)
+
+
 def compiled(bench, checks, seconds, name, expected):
     program = bench.program(name)
     if not os.path.exists(program):
@@ -119,7 +168,7 @@ def main():
     bench, checks = Bench(sys.argv[1]), Checks()
     seconds = int(sys.argv[2]) if len(sys.argv) > 2 else 5
     try:
-        for server in (redis, nginx, postgres, python):
+        for server in (redis, nginx, postgres, python, go):
             server(bench, checks, seconds)
         compiled(bench, checks, seconds, "orders",
                  [r"shop::price_order\(unsigned int\)", r"shop::serve_orders",

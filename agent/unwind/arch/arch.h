@@ -61,6 +61,13 @@ struct fgt_arch {
 	 */
 	bool (*has_jump_to)(const uint8_t *code, size_t len, uint64_t address,
 			    uint64_t start, uint64_t end);
+	/*
+	 * Is a call at an address the first of its stack, by what the code does
+	 * that ends with it (before) and goes on behind it (after)? Go's rules
+	 * do not say so. NULL: not known.
+	 */
+	bool (*starts_stack)(const uint8_t *before, size_t before_len,
+			     const uint8_t *after, size_t after_len);
 	/* Does the code start with a jump through a pointer (a PLT entry)? */
 	bool (*is_indirect_jump)(const uint8_t *code, size_t len);
 	/*

@@ -189,6 +189,37 @@ static bool find_entry(const uint8_t *code, size_t len, uint64_t address,
 	return true;
 }
 
+/*
+ * runtime.mcall and, since Go 1.21, runtime.morestack: mov disp8(%reg), %rsp,
+ * then mov $0, %rbp (since 1.21) or push %rax. runtime.systemstack does neither:
+ * its caller is on the stack that it left. runtime.clone ends the thread behind
+ * the call: mov $111, %edi; mov $SYS_exit, %eax; syscall.
+ */
+static bool starts_stack(const uint8_t *before, size_t before_len,
+			 const uint8_t *after, size_t after_len)
+{
+	static const uint8_t clear_fp[] = { 0x48, 0xc7, 0xc5, 0, 0, 0, 0 };
+	static const uint8_t exit_thread[] = { 0xbf, 0x6f, 0, 0, 0,    0xb8,
+					       0x3c, 0,	   0, 0, 0x0f, 0x05 };
+	const size_t load_len = 4;
+
+	if (after_len >= sizeof(exit_thread) &&
+	    !memcmp(after, exit_thread, sizeof(exit_thread)))
+		return true;
+	for (size_t at = 0; at + load_len < before_len; at++) {
+		const uint8_t *next = before + at + load_len;
+
+		if ((before[at] & 0xfe) != 0x48 || before[at + 1] != 0x8b ||
+		    (before[at + 2] & 0xf8) != 0x60)
+			continue;
+		if (*next == 0x50 ||
+		    (before_len - at - load_len >= sizeof(clear_fp) &&
+		     !memcmp(next, clear_fp, sizeof(clear_fp))))
+			return true;
+	}
+	return false;
+}
+
 /* jmp rel32 and jcc rel32 at any byte: four matching bytes are no accident. */
 static bool has_jump_to(const uint8_t *code, size_t len, uint64_t address,
 			uint64_t start, uint64_t end)
@@ -293,6 +324,7 @@ const struct fgt_arch fgt_arch_x86_64 = {
 	.locals_bytes = locals_bytes,
 	.find_entry = find_entry,
 	.has_jump_to = has_jump_to,
+	.starts_stack = starts_stack,
 	.is_indirect_jump = is_indirect_jump,
 	.plt_cfa = plt_cfa,
 	.is_sigreturn = is_sigreturn,

@@ -7,6 +7,8 @@
  */
 #include <errno.h>
 
+#include "agent/unwind/arch/arch.h"
+#include "agent/unwind/cfi/cfi_rows.h"
 #include "agent/unwind/maps/image_cache.h"
 
 /*
@@ -20,6 +22,9 @@
 /* Of addresses. A server has 768 MiB in all, of which a new table takes 128 at
  * most before another one goes. */
 #define ROOM_BYTES ((size_t)512 << 20)
+/* Of the code around the end of a call. */
+#define BEFORE_BYTES 32u
+#define AFTER_BYTES  16u
 
 void fgt_image_cfi_refill(struct fgt_image_cache *cache, uint64_t passed_ns)
 {
@@ -164,4 +169,21 @@ int fgt_image_cfi_find(struct fgt_image_file *file, uint64_t address,
 	count_bytes(file);
 	pthread_mutex_unlock(lock);
 	return r;
+}
+
+void fgt_image_file_fix_row(struct fgt_image_file *file, uint64_t address,
+			    struct fgt_cfi_row *row)
+{
+	uint8_t code[BEFORE_BYTES + AFTER_BYTES];
+	size_t len;
+
+	/* Such code has rules for SP alone. */
+	if (row->flags || !fgt_arch_host.starts_stack)
+		return;
+	len = fgt_image_file_read(file, address + 1 - BEFORE_BYTES, code,
+				  sizeof(code));
+	if (len >= BEFORE_BYTES &&
+	    fgt_arch_host.starts_stack(code, BEFORE_BYTES, code + BEFORE_BYTES,
+				       len - BEFORE_BYTES))
+		*row = (struct fgt_cfi_row){ .flags = FGT_CFI_ROW_ROOT };
 }

@@ -141,12 +141,17 @@ int fgt_image_file_find_function(struct fgt_image_file *file, uint64_t address,
 				 bool has_saved,
 				 struct fgt_image_function *ret_function);
 
+struct fgt_cfi_row;
+/* Makes *row that of a root if the code around that address begins a stack,
+ * which rules do not know. */
+void fgt_image_file_fix_row(struct fgt_image_file *file, uint64_t address,
+			    struct fgt_cfi_row *row);
+
 /*
  * The row of an address from the file's server. 0: *ret_row can be kept;
  * -EAGAIN, -EIO: it is to be used once. -ENOSYS: there is no server. Thread: as
  * above.
  */
-struct fgt_cfi_row;
 int fgt_image_file_find_row(struct fgt_image_file *file, uint64_t address,
 			    struct fgt_cfi_row *ret_row);
 

@@ -183,6 +183,7 @@ static int answer_row(struct row_serve *server, struct fgt_image_file *file,
 	sent.is_signal_frame = rule.is_signal_frame;
 	if (fgt_cfi_row_read(&rule, address, &sent.row) < 0)
 		sent.row = (struct fgt_cfi_row){ .flags = FGT_CFI_ROW_COMPLEX };
+	fgt_image_file_fix_row(file, address, &sent.row);
 	if (rule.is_signal_frame)
 		sent.row.flags |= FGT_CFI_ROW_SIGNAL;
 	memcpy(server->payload, &sent, sizeof(sent));

@@ -233,6 +233,42 @@ static void calls_of_aarch64_are_recognised(void **state)
 	assert_int_equal(arch->call_before(blr, 3, RETURN_PC, &target), 0);
 }
 
+/* runtime.mcall and runtime.systemstack, up to their calls. */
+static void first_frames_of_stacks_are_recognised(void **state)
+{
+	static const uint8_t mcall[] = {
+		0x49, 0x8b, 0x66, 0x38, /* mov 0x38(%r14), %rsp */
+		0x48, 0xc7, 0xc5, 0,	0,    0,    0, /* mov $0, %rbp */
+		0x50, /* push %rax */
+		0x4c, 0x8b, 0x22, 0x41, 0xff, 0xd4, /* call *%r12 */
+	};
+	static const uint8_t mcall_of_1_19[] = {
+		0x49, 0x8b, 0x66, 0x38, 0x50, 0x4c,
+		0x8b, 0x22, 0x41, 0xff, 0xd4,
+	};
+	static const uint8_t systemstack[] = {
+		0x48, 0x8b, 0x62, 0x38, 0x48, 0x89,
+		0xfa, 0x48, 0x8b, 0x3f, 0xff, 0xd7,
+	};
+	/* exit(111), behind the call of runtime.clone */
+	static const uint8_t ends[] = { 0xbf, 0x6f, 0, 0, 0,	0xb8,
+					0x3c, 0,    0, 0, 0x0f, 0x05 };
+	bool (*starts_stack)(const uint8_t *, size_t, const uint8_t *, size_t) =
+		fgt_arch_x86_64.starts_stack;
+
+	(void)state;
+	assert_true(starts_stack(mcall, sizeof(mcall), NULL, 0));
+	assert_true(
+		starts_stack(mcall_of_1_19, sizeof(mcall_of_1_19), NULL, 0));
+	assert_false(starts_stack(systemstack, sizeof(systemstack), NULL, 0));
+	assert_true(starts_stack(systemstack, sizeof(systemstack), ends,
+				 sizeof(ends)));
+	assert_false(starts_stack(systemstack, sizeof(systemstack), ends,
+				  sizeof(ends) - 1));
+	for (size_t len = 0; len < 5; len++)
+		assert_false(starts_stack(mcall_of_1_19, len, NULL, 0));
+}
+
 static void perf_registers_are_mapped(void **state)
 {
 	const struct fgt_arch *arch = &fgt_arch_x86_64;
@@ -385,6 +421,7 @@ int main(void)
 		cmocka_unit_test(broken_lines_are_refused),
 		cmocka_unit_test(calls_are_recognised),
 		cmocka_unit_test(calls_of_aarch64_are_recognised),
+		cmocka_unit_test(first_frames_of_stacks_are_recognised),
 		cmocka_unit_test(perf_registers_are_mapped),
 		cmocka_unit_test(a_damaged_elf_file_does_no_harm),
 		cmocka_unit_test(file_that_is_not_elf_is_refused),
