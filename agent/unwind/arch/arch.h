@@ -64,7 +64,7 @@ struct fgt_arch {
 	/*
 	 * Is a call at an address the first of its stack, by what the code does
 	 * that ends with it (before) and goes on behind it (after)? Go's rules
-	 * do not say so. NULL: not known.
+	 * do not have that. NULL: not known.
 	 */
 	bool (*starts_stack)(const uint8_t *before, size_t before_len,
 			     const uint8_t *after, size_t after_len);

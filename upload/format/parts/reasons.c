@@ -14,7 +14,8 @@
 #include "ringbuf/base/array.h"
 #include "ringbuf/base/id_map.h"
 
-#define TEXT_MAX 300
+#define TEXT_MAX   300
+#define EVENTS_MAX 4 /* kinds of what an event loop waits for */
 
 /* What runs of one state and one reason become. */
 struct shown {
@@ -75,6 +76,40 @@ static void name_descriptor(const char *text, char *name, size_t size)
 			 text);
 }
 
+/*
+ * "descriptors 3 (pipe), 5 (tcp port 80), 6 (pipe) and 2 more" → "pipe, tcp port
+ * 80": each of the first kinds once. Numbers would make a state of each moment
+ * of an event loop.
+ */
+static void name_events(const char *text, char *names, size_t size)
+{
+	static const char socket[] = "socket:[";
+	struct {
+		const char *name;
+		size_t len;
+	} kinds[EVENTS_MAX];
+	size_t count = 0, used = 0, at;
+
+	names[0] = '\0';
+	while (count < EVENTS_MAX && (text = strchr(text, '('))) {
+		kinds[count].name = ++text;
+		kinds[count].len = !strncmp(text, socket, strlen(socket))
+					   ? strlen("socket")
+					   : strcspn(text, ")");
+		for (at = 0; kinds[at].len != kinds[count].len ||
+			     memcmp(kinds[at].name, text, kinds[at].len) != 0;)
+			at++;
+		if (at < count)
+			continue;
+		used += (size_t)snprintf(names + used, size - used, "%s%.*s",
+					 count ? ", " : "",
+					 (int)kinds[count].len, text);
+		if (used >= size)
+			return;
+		count++;
+	}
+}
+
 /* Without the offset of a word inside a condition variable, which has several
  * that are waited for. */
 static size_t base_len(const char *object)
@@ -116,6 +151,11 @@ static void write_reason(const struct fgt_ring_slice *slice,
 		else
 			name_descriptor(fgt_slice_string(slice, wait->text),
 					text, size);
+		break;
+	case FGT_WAIT_EVENTS:
+		name_events(*object ? object
+				    : fgt_slice_string(slice, wait->text),
+			    text, size);
 		break;
 	case FGT_WAIT_CHILD:
 		snprintf(text, size, "%s", fgt_slice_string(slice, wait->text));
@@ -213,6 +253,29 @@ static int compare_states(const void *left, const void *right)
 	return (a->state > b->state) - (a->state < b->state);
 }
 
+/* What a poll waits for is read when it has lasted a tick: it is the reason of
+ * the beginning, too. */
+static void name_beginnings(struct fgt_ring_slice *slice)
+{
+	for (uint32_t i = slice->run_count; i-- > 1;) {
+		const struct fgt_run *rest = &slice->runs[i];
+		struct fgt_run *begin = &slice->runs[i - 1];
+		const struct fgt_slice_wait *wait;
+
+		if (!begin->wait || !rest->wait ||
+		    begin->thread != rest->thread ||
+		    begin->state != rest->state ||
+		    begin->stack != rest->stack ||
+		    begin->first_tick + begin->tick_count != rest->first_tick)
+			continue;
+		wait = &slice->waits[begin->wait - 1];
+		if (wait->kind == FGT_WAIT_EVENTS &&
+		    !strchr(fgt_slice_string(slice, wait->text), '(') &&
+		    wait->number == slice->waits[rest->wait - 1].number)
+			begin->wait = rest->wait;
+	}
+}
+
 int fgt_reasons_apply(struct fgt_ring_slice *slice)
 {
 	struct naming naming = { .slice = slice, .next = FGT_STATE_MAX };
@@ -226,6 +289,7 @@ int fgt_reasons_apply(struct fgt_ring_slice *slice)
 		memcpy(naming.states, slice->states,
 		       slice->state_count * sizeof(*naming.states));
 	naming.state_count = slice->state_count;
+	name_beginnings(slice);
 	for (uint32_t i = 0; i < slice->run_count && !error; i++)
 		error = show_run(&naming, &slice->runs[i]);
 	FGT_ARRAY_SORT(naming.states, naming.state_count, compare_states);

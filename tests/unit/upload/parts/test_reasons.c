@@ -89,6 +89,44 @@ static void descriptors_are_named_by_what_they_are(void **state)
 	assert_shown(CALL, FGT_WAIT_UNKNOWN, 0, "x", "y", "epoll_wait");
 }
 
+static void event_loops_name_kinds_of_descriptors(void **state)
+{
+	(void)state;
+	assert_shown(CALL, FGT_WAIT_EVENTS, 0,
+		     "epoll 4 of descriptors 3 (pipe), 7 (socket:[12]), 8 "
+		     "(socket:[13]), 9 (pipe), 10 and 2 more",
+		     "", "epoll_wait pipe, socket");
+	assert_shown(CALL, FGT_WAIT_EVENTS, 0, "descriptor 7 (socket:[12])",
+		     "descriptor 7 (tcp to 10.0.0.5:80)",
+		     "epoll_wait tcp to 10.0.0.5:80");
+	assert_shown(CALL, FGT_WAIT_EVENTS, 0, "descriptors 3, 5", "",
+		     "epoll_wait");
+	assert_shown(CALL, FGT_WAIT_EVENTS, 0,
+		     "descriptors 1 (a), 2 (ab), 3 (b), 4 (a), 5 (c), 6 (d)",
+		     "", "epoll_wait a, ab, b, c");
+}
+
+static void a_poll_has_one_name_from_its_beginning_on(void **state)
+{
+	struct fgt_ring_slice *slice = fixture_new(TICKS);
+	uint32_t thread = fixture_thread(slice, 10, "worker");
+	uint32_t stack = fixture_stack(slice, "main;work");
+
+	(void)state;
+	fixture_run(slice, thread, 0, 1, stack, CALL);
+	fixture_wait(slice, FGT_WAIT_EVENTS, 0, "descriptor 3")->number = 1;
+	fixture_run(slice, thread, 1, 2, stack, CALL);
+	fixture_wait(slice, FGT_WAIT_EVENTS, 0, "descriptor 3 (pipe)")->number =
+		1;
+	fixture_run(slice, thread, 3, 1, stack, CALL);
+	fixture_wait(slice, FGT_WAIT_EVENTS, 0, "descriptor 3")->number = 1;
+	assert_int_equal(fgt_reasons_apply(slice), 0);
+	assert_string_equal(name_of(slice, 0), "epoll_wait pipe");
+	assert_int_equal(slice->runs[1].state, slice->runs[0].state);
+	assert_string_equal(name_of(slice, 2), "epoll_wait");
+	fgt_ring_slice_free(slice);
+}
+
 static void equal_reasons_are_one_state(void **state)
 {
 	struct fgt_ring_slice *slice = fixture_new(TICKS);
@@ -173,6 +211,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(locks_name_themselves_and_their_holder),
 		cmocka_unit_test(descriptors_are_named_by_what_they_are),
+		cmocka_unit_test(event_loops_name_kinds_of_descriptors),
+		cmocka_unit_test(a_poll_has_one_name_from_its_beginning_on),
 		cmocka_unit_test(equal_reasons_are_one_state),
 		cmocka_unit_test(too_many_reasons_keep_the_state),
 		cmocka_unit_test(slice_of_another_owner_stays),
