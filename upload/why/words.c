@@ -88,7 +88,14 @@ static void add_lock(struct fgt_words *words,
 {
 	fgt_words_add(words, "%s", what);
 	add_object(words, slice, wait);
-	if (wait->owner_tid) {
+	if (wait->owner_tid &&
+	    fgt_slice_find_thread(slice, wait->owner_tid) ==
+		    slice->thread_count &&
+	    fgt_slice_string(slice, wait->text)[0]) {
+		fgt_words_add(words, ", held by %s (tid %d of another process)",
+			      fgt_slice_string(slice, wait->text),
+			      wait->owner_tid);
+	} else if (wait->owner_tid) {
 		fgt_words_add(words, ", held by ");
 		fgt_words_add_thread(words, slice, wait->owner_tid);
 	} else if (wait->kind == FGT_WAIT_RWLOCK) {

@@ -149,6 +149,21 @@ struct fgt_followed_waits {
 	} last;
 };
 
+/* Holders of locks by the numbers that the target has for them: see
+ * look_holder.c. */
+#define FGT_LOOK_HOLDERS 8u
+struct fgt_look_holders {
+	unsigned int level; /* of its PID namespace; 0: not read yet */
+	uint64_t tick; /* in this one … */
+	uint32_t reads_left; /* … so much of procfs may be read */
+	/* Where it is not that of /proc: threads, by their tids; NULL: none. */
+	struct fgt_look_number *numbers;
+	struct {
+		int32_t tid;
+		uint64_t tick; /* when it was found to be there */
+	} others[FGT_LOOK_HOLDERS]; /* threads of other processes */
+};
+
 /* Wake-ups of a thread since the tick before; see look_wakes.c. */
 struct fgt_wake_list {
 	struct fgt_switch_wake wakes[FGT_SWITCH_WAKES];
@@ -181,6 +196,7 @@ struct fgt_look {
 	uint32_t child_reads_left; /* … and children may be, in namespaces */
 	uint32_t file_lock_reads_left; /* … and the table of locks on files */
 	struct fgt_followed_waits followed;
+	struct fgt_look_holders holders;
 	/* The kernel takes long to list an epoll descriptor of this process:
 	 * none is listed any more. */
 	bool has_long_epoll;

@@ -414,4 +414,15 @@ char fgt_blocked_letter(const struct fgt_thread_table *threads, int32_t tid);
 int64_t fgt_blocked_copy(int32_t tid, uint64_t sp, uint8_t *buffer,
 			 size_t size);
 
+/* ---- Holders of locks (look_holder.c) ----------------------------------- */
+
+/* The thread that the target calls number, of another process with is_shared
+ * only. 0: none; thread, which waits, is incomplete where that was not read. */
+int32_t fgt_look_find_holder(struct fgt_look *look, struct fgt_thread *thread,
+			     int32_t number, bool is_shared);
+/* Puts the name of a holder that is no thread of the process into its text. */
+void fgt_look_name_holder(const struct fgt_look *look, struct fgt_wait *wait);
+/* May the user of that process learn the name of another one? */
+bool fgt_look_may_name(const struct fgt_process *process, int32_t pid);
+
 #endif

@@ -69,13 +69,12 @@ static bool read_memory(void *context, uint64_t address, void *buffer,
 	return fgt_memory_read(tid, address, buffer, len) == (int64_t)len;
 }
 
-static bool is_thread(void *context, int32_t tid)
+static int32_t find_thread(void *context, int32_t number, bool is_shared)
 {
 	const struct reading *reading = context;
-	const struct fgt_thread *thread =
-		fgt_thread_table_find(&reading->look->threads, tid);
 
-	return thread && !thread->is_ended;
+	return fgt_look_find_holder(reading->look, reading->thread, number,
+				    is_shared);
 }
 
 /* Reads the link alone: the file is not touched. */
@@ -139,22 +138,6 @@ static int32_t child_of(struct fgt_look *look, struct fgt_thread *thread,
 	return pid;
 }
 
-/* What hides processes of others from a user must not be undone here; those of
- * root are for root. */
-static bool may_name(const struct fgt_process *process, int32_t pid)
-{
-	FGT_AUTO(fgt_fd_close) int folder_fd = -1;
-	struct fgt_owner own, other;
-	char path[32];
-
-	snprintf(path, sizeof(path), "/proc/%d", pid);
-	folder_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	return folder_fd >= 0 &&
-	       fgt_owner_read_at(process->proc_fd, &own) == 0 &&
-	       fgt_owner_read_at(folder_fd, &other) == 0 &&
-	       (own.uid == 0 || own.uid == other.uid);
-}
-
 static bool find_file_lock(void *context, bool is_flock, char *text,
 			   size_t size)
 {
@@ -173,7 +156,7 @@ static bool find_file_lock(void *context, bool is_flock, char *text,
 	pid = fgt_file_lock_holder(locks, look->process.pid, is_flock);
 	if (!pid)
 		return false;
-	if (!may_name(&look->process, pid)) {
+	if (!fgt_look_may_name(&look->process, pid)) {
 		snprintf(text, size, "a process of another user");
 		return true;
 	}
@@ -203,7 +186,7 @@ static struct fgt_wait_source source_of(struct reading *reading)
 		.context = reading,
 		.tid = reading->thread->tid,
 		.read = read_memory,
-		.is_thread = is_thread,
+		.find_thread = find_thread,
 		/* A program that confines itself may be killed for it. */
 		.describe = reading->look->is_embedded ? NULL : describe,
 		.find_child = reading->look->is_embedded ? NULL : find_child,
@@ -229,6 +212,7 @@ static bool read_wait(struct fgt_look *look, struct fgt_thread *thread,
 		if (!is_of_state(&blocked, state))
 			return false;
 		fgt_wait_decode(blocked.call, blocked.args, &source, ret_wait);
+		fgt_look_name_holder(look, ret_wait);
 		return fgt_look_call(look, thread, &blocked, &again_ns) &&
 		       again_ns == since_ns;
 	}
@@ -237,6 +221,7 @@ static bool read_wait(struct fgt_look *look, struct fgt_thread *thread,
 	    !is_of_state(&blocked, state))
 		return false;
 	fgt_wait_decode(blocked.call, blocked.args, &source, ret_wait);
+	fgt_look_name_holder(look, ret_wait);
 	return fgt_blocked_read(&look->threads, thread, after) >= 0 &&
 	       strcmp(before, after) == 0;
 }
@@ -416,6 +401,7 @@ static bool has_new_owner(struct fgt_look *look, struct fgt_followed *entry,
 		.number = -1,
 		.timeout_ns = entry->timeout_ns,
 	};
+	fgt_look_name_holder(look, ret_wait);
 	return true;
 }
 
@@ -490,5 +476,7 @@ struct fgt_thread *fgt_look_next_reason(struct fgt_look *look,
 void fgt_look_follow_end(struct fgt_look *look)
 {
 	free(look->followed.waits);
+	free(look->holders.numbers);
 	look->followed = (struct fgt_followed_waits){ 0 };
+	look->holders = (struct fgt_look_holders){ 0 };
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Numbers of children in other PID namespaces. Runs in the sampler's thread;
+ * Numbers of children and threads in other PID namespaces. Runs in the sampler's thread;
  * must not read the memory of a process (as maps and cmdline do).
  */
 #include "agent/capture/threads/child_pid.h"
@@ -81,4 +81,22 @@ int32_t fgt_child_pid(int proc_fd, int32_t pid, int32_t tid, int32_t number,
 	return child || tid == pid
 		       ? child
 		       : find_child(proc_fd, pid, level, number, reads_left);
+}
+
+unsigned int fgt_pid_level(int proc_fd)
+{
+	int32_t numbers[LEVELS_MAX];
+
+	return read_numbers(proc_fd, "status", numbers);
+}
+
+int32_t fgt_pid_number(int task_fd, int32_t tid, unsigned int level)
+{
+	int32_t numbers[LEVELS_MAX];
+	char path[32];
+
+	snprintf(path, sizeof(path), "%d/status", tid);
+	return read_numbers(task_fd, path, numbers) >= level
+		       ? numbers[level - 1]
+		       : 0;
 }

@@ -44,11 +44,15 @@ struct rwlock_whole {
 #define RWLOCK_READERS_MAX (1u << 20)
 #define MUTEX_KIND_MAX	   0x1ff
 #define MUTEX_ROBUST	   0x10 /* PTHREAD_MUTEX_ROBUST_NORMAL_NP */
+#define MUTEX_SHARED	   0x80 /* by processes */
 #define MUTEX_USERS_MAX	   (1u << 20)
 
-static bool is_thread(const struct fgt_wait_source *source, int32_t tid)
+static int32_t find_thread(const struct fgt_wait_source *source, int32_t number,
+			   bool is_shared)
 {
-	return tid > 0 && source->is_thread(source->context, tid);
+	return number > 0
+		       ? source->find_thread(source->context, number, is_shared)
+		       : 0;
 }
 
 /* One that waits for a lock which it holds has just got it. */
@@ -63,9 +67,9 @@ static int32_t mutex_owner(const struct mutex_words *words,
 {
 	if (words->lock != FGT_FUTEX_LOCKED || words->kind < 0 ||
 	    words->kind > MUTEX_KIND_MAX || !words->users ||
-	    words->users > MUTEX_USERS_MAX || !is_thread(source, words->owner))
+	    words->users > MUTEX_USERS_MAX)
 		return 0;
-	return words->owner;
+	return find_thread(source, words->owner, words->kind & MUTEX_SHARED);
 }
 
 /* A lock whose word is 2 while threads wait for it. */
@@ -97,16 +101,20 @@ static bool read_robust(const uint64_t *args,
 {
 	uint32_t word = (uint32_t)args[2];
 	struct mutex_words words;
+	int32_t owner_tid;
 
 	if (!(word & FUTEX_WAITERS) ||
 	    !source->read(source->context, args[0], &words, sizeof(words)) ||
 	    words.lock != word ||
 	    (uint32_t)words.owner != (word & FUTEX_TID_MASK) ||
 	    words.kind < 0 || words.kind > MUTEX_KIND_MAX ||
-	    !(words.kind & MUTEX_ROBUST) || !is_thread(source, words.owner))
+	    !(words.kind & MUTEX_ROBUST))
+		return false;
+	owner_tid = find_thread(source, words.owner, words.kind & MUTEX_SHARED);
+	if (!owner_tid)
 		return false;
 	wait->kind = FGT_WAIT_PI_LOCK;
-	wait->owner_tid = of_another(words.owner, source);
+	wait->owner_tid = of_another(owner_tid, source);
 	return true;
 }
 
@@ -120,9 +128,9 @@ static bool is_rwlock(const struct rwlock_words *words)
 static int32_t rwlock_writer(const struct rwlock_words *words,
 			     const struct fgt_wait_source *source)
 {
-	if (!is_rwlock(words) || !is_thread(source, words->writer))
-		return 0;
-	return words->writer;
+	return is_rwlock(words)
+		       ? find_thread(source, words->writer, words->is_shared)
+		       : 0;
 }
 
 /* Held by a writer; another writer waits at another word than readers. */
@@ -178,11 +186,23 @@ static void read_rwlock(const uint64_t *args,
 		wait->kind = FGT_WAIT_RWLOCK;
 }
 
-static int32_t pi_owner(uint32_t word, const struct fgt_wait_source *source)
+/* A word that has its holder, most often that of a mutex. */
+static int32_t pi_owner(uint64_t address, const struct fgt_wait_source *source)
 {
-	int32_t tid = (int32_t)(word & FUTEX_TID_MASK);
+	struct mutex_words words;
+	bool is_mutex =
+		source->read(source->context, address, &words, sizeof(words));
+	int32_t number;
 
-	return is_thread(source, tid) ? tid : 0;
+	if (!is_mutex && !source->read(source->context, address, &words.lock,
+				       sizeof(words.lock)))
+		return 0;
+	number = (int32_t)(words.lock & FUTEX_TID_MASK);
+	return find_thread(source, number,
+			   is_mutex && words.owner == number &&
+				   words.kind >= 0 &&
+				   words.kind <= MUTEX_KIND_MAX &&
+				   words.kind & MUTEX_SHARED);
 }
 
 int32_t fgt_wait_read_owner(const struct fgt_wait *wait,
@@ -191,7 +211,6 @@ int32_t fgt_wait_read_owner(const struct fgt_wait *wait,
 	union {
 		struct mutex_words mutex;
 		struct rwlock_words rwlock;
-		uint32_t word;
 	} words;
 
 	switch (wait->kind) {
@@ -207,10 +226,7 @@ int32_t fgt_wait_read_owner(const struct fgt_wait *wait,
 			       ? rwlock_writer(&words.rwlock, source)
 			       : 0;
 	case FGT_WAIT_PI_LOCK:
-		return source->read(source->context, wait->address, &words.word,
-				    sizeof(words.word))
-			       ? pi_owner(words.word, source)
-			       : 0;
+		return pi_owner(wait->address, source);
 	default:
 		return 0;
 	}
@@ -234,13 +250,15 @@ static bool read_join(const uint64_t *args,
 		      const struct fgt_wait_source *source,
 		      struct fgt_wait *wait)
 {
-	int32_t tid = (int32_t)args[2];
+	int32_t number = (int32_t)args[2], tid;
 	struct pthread_words words;
 
-	if (args[1] & FUTEX_PRIVATE_FLAG || tid == source->tid ||
-	    !is_thread(source, tid) ||
+	if (args[1] & FUTEX_PRIVATE_FLAG ||
 	    !source->read(source->context, args[0], &words, sizeof(words)) ||
-	    words.tid != tid || words.robust_list[1] != ROBUST_OFFSET)
+	    words.tid != number || words.robust_list[1] != ROBUST_OFFSET)
+		return false;
+	tid = find_thread(source, number, false);
+	if (!tid || tid == source->tid)
 		return false;
 	wait->kind = FGT_WAIT_JOIN;
 	wait->owner_tid = tid;

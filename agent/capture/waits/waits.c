@@ -318,11 +318,12 @@ static bool read_nothing(void *context, uint64_t address, void *buffer,
 	return false;
 }
 
-static bool is_no_thread(void *context, int32_t tid)
+static int32_t find_no_thread(void *context, int32_t number, bool is_shared)
 {
 	(void)context;
-	(void)tid;
-	return false;
+	(void)number;
+	(void)is_shared;
+	return 0;
 }
 
 void fgt_wait_decode_past(int32_t number, const uint64_t args[6],
@@ -330,7 +331,7 @@ void fgt_wait_decode_past(int32_t number, const uint64_t args[6],
 {
 	static const struct fgt_wait_source nothing = {
 		.read = read_nothing,
-		.is_thread = is_no_thread,
+		.find_thread = find_no_thread,
 	};
 
 	fgt_wait_decode(number, args, &nothing, ret_wait);

@@ -21,8 +21,10 @@ struct fgt_wait_source {
 	/* Copies len bytes of the target's memory; false: not all of them can
 	 * be had without waiting for a file system. */
 	bool (*read)(void *context, uint64_t address, void *buffer, size_t len);
-	/* Is it a thread of the process now? */
-	bool (*is_thread)(void *context, int32_t tid);
+	/* The thread that the target calls number, which may be in another PID
+	 * namespace: one of the process or, with is_shared, of another process
+	 * that may be named. 0: there is none now, or it is not known. */
+	int32_t (*find_thread)(void *context, int32_t number, bool is_shared);
 	/* What a descriptor is: a path, "socket:[12]", "pipe:[34]"; false: not
 	 * known. NULL: nothing may be asked. */
 	bool (*describe)(void *context, int32_t descriptor, char *text,
@@ -48,7 +50,8 @@ struct fgt_wait_source {
 /*
  * call: the system call's number, -1 outside of one (a page fault). An owner is
  * named only if the words of the lock leave no doubt and the owner is a thread
- * of the process; glibc alone writes it down.
+ * of the process or, of a lock that processes share, of another one; glibc alone
+ * writes it down.
  */
 void fgt_wait_decode(int32_t call, const uint64_t args[6],
 		     const struct fgt_wait_source *source,

@@ -131,6 +131,9 @@ static void write_reason(const struct fgt_ring_slice *slice,
 							 : strlen(object);
 	const char *owner = thread_name(slice, wait->owner_tid);
 
+	/* It is a thread of another process, which the slice may lack. */
+	if (!*owner && wait->owner_tid)
+		owner = fgt_slice_string(slice, wait->text);
 	text[0] = '\0';
 	switch ((enum fgt_wait_kind)wait->kind) {
 	case FGT_WAIT_NOTIFICATION:

@@ -94,6 +94,8 @@ static struct fgt_pprof_wait read_wait(const struct fgt_ring_slice *slice,
 		read.object = wait->object;
 		if (owner < slice->thread_count)
 			read.holder = slice->threads[owner].name;
+		else if (wait->owner_tid) /* of another process */
+			read.holder = wait->text;
 		break;
 	case FGT_WAIT_DESCRIPTOR:
 		read.object = wait->object;

@@ -37,10 +37,13 @@ static bool read_own(void *context, uint64_t address, void *buffer, size_t len)
 	       process_vm_readv(getpid(), &to, 1, &from, 1, 0) == (ssize_t)len;
 }
 
-static bool is_thread(void *context, int32_t tid)
+static int32_t find_thread(void *context, int32_t number, bool is_shared)
 {
 	(void)context;
-	return tid == gettid() || tid == SELF || (tid && tid == g_joined);
+	(void)is_shared;
+	return number == gettid() || number == SELF || number == g_joined
+		       ? number
+		       : 0;
 }
 
 static bool describe(void *context, int32_t descriptor, char *text, size_t size)
@@ -57,7 +60,7 @@ static struct fgt_wait decode(int32_t call, uint64_t a, uint64_t b, uint64_t c,
 	const uint64_t args[6] = { a, b, c, d };
 	const struct fgt_wait_source source = { .tid = SELF,
 						.read = read_own,
-						.is_thread = is_thread,
+						.find_thread = find_thread,
 						.describe = describe };
 	struct fgt_wait wait;
 
@@ -184,7 +187,7 @@ static int32_t owner_of(uint32_t kind, uint64_t address)
 	const struct fgt_wait wait = { .kind = kind, .address = address };
 	const struct fgt_wait_source source = { .tid = SELF,
 						.read = read_own,
-						.is_thread = is_thread };
+						.find_thread = find_thread };
 
 	return fgt_wait_read_owner(&wait, &source);
 }

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which thread holds a lock, by the number that the target has written into it:
+ * that of its PID namespace. Runs in the sampler's thread; must not take longer
+ * because a program has many threads.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "agent/capture/look/look_parts.h"
+#include "agent/capture/threads/child_pid.h"
+#include "agent/capture/threads/owner.h"
+#include "agent/capture/threads/procfs.h"
+#include "ringbuf/base/array.h"
+#include "ringbuf/base/owner.h"
+
+#define NUMBERS		1024u
+#define READS_MAX	32u /* of a tick: 10 µs each */
+#define OTHER_COST	4u /* such reads */
+#define OTHER_TICKS_MAX 100u /* until it is looked for again */
+
+struct fgt_look_number {
+	int32_t tid, number; /* 0: none */
+	uint32_t start_time;
+};
+
+/* What hides processes of others from a user must not be undone here; those of
+ * root are for root. */
+bool fgt_look_may_name(const struct fgt_process *process, int32_t pid)
+{
+	FGT_AUTO(fgt_fd_close) int folder_fd = -1;
+	struct fgt_owner own, other;
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/%d", pid);
+	folder_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return folder_fd >= 0 &&
+	       fgt_owner_read_at(process->proc_fd, &own) == 0 &&
+	       fgt_owner_read_at(folder_fd, &other) == 0 &&
+	       (own.uid == 0 || own.uid == other.uid);
+}
+
+static bool take_reads(struct fgt_look *look, uint32_t count)
+{
+	struct fgt_look_holders *holders = &look->holders;
+
+	if (holders->tick != look->tick) {
+		holders->tick = look->tick;
+		holders->reads_left = READS_MAX;
+	}
+	if (holders->reads_left < count)
+		return false;
+	holders->reads_left -= count;
+	return true;
+}
+
+/* One of the process that has not ended; 0 if not. */
+static int32_t check_own(const struct fgt_look *look, int32_t tid)
+{
+	const struct fgt_thread *thread =
+		fgt_thread_table_find(&look->threads, tid);
+
+	return thread && !thread->is_ended ? tid : 0;
+}
+
+/* False: one of the next ticks goes on. */
+static bool read_number(struct fgt_look *look, const struct fgt_thread *thread,
+			int32_t *ret_number)
+{
+	struct fgt_look_number *known =
+		&look->holders.numbers[(uint32_t)thread->tid % NUMBERS];
+
+	if (known->tid != thread->tid ||
+	    known->start_time != thread->start_time) {
+		if (!take_reads(look, 1))
+			return false;
+		*known = (struct fgt_look_number){
+			.tid = thread->tid,
+			.number = fgt_pid_number(look->process.task_fd,
+						 thread->tid,
+						 look->holders.level),
+			.start_time = thread->start_time,
+		};
+	}
+	*ret_number = known->number;
+	return true;
+}
+
+static int32_t find_numbered(struct fgt_look *look, struct fgt_thread *waiting,
+			     int32_t number)
+{
+	const struct fgt_thread *thread = NULL;
+	int32_t found;
+
+	if (!look->holders.numbers &&
+	    !FGT_ARRAY_NEW(look->holders.numbers, NUMBERS))
+		return 0;
+	while ((thread = fgt_thread_table_next(&look->threads, thread))) {
+		if (!read_number(look, thread, &found)) {
+			waiting->is_incomplete = look->stacks.is_late = true;
+			return 0;
+		}
+		if (found == number)
+			return thread->is_ended ? 0 : thread->tid;
+	}
+	return 0;
+}
+
+/* A thread of another process has a directory of that name, too. */
+static int32_t check_other(struct fgt_look *look, int32_t tid)
+{
+	struct fgt_look_holders *holders = &look->holders;
+	uint32_t at = (uint32_t)tid % FGT_LOOK_HOLDERS;
+
+	if (holders->others[at].tid == tid &&
+	    look->tick - holders->others[at].tick < OTHER_TICKS_MAX)
+		return tid;
+	if (!take_reads(look, OTHER_COST) ||
+	    !fgt_look_may_name(&look->process, tid))
+		return 0;
+	holders->others[at].tid = tid;
+	holders->others[at].tick = look->tick;
+	return tid;
+}
+
+int32_t fgt_look_find_holder(struct fgt_look *look, struct fgt_thread *thread,
+			     int32_t number, bool is_shared)
+{
+	int32_t tid;
+
+	/* Its /proc is that of its namespace. */
+	if (look->is_embedded)
+		return check_own(look, number);
+	if (!look->holders.level && take_reads(look, 1))
+		look->holders.level = fgt_pid_level(look->process.proc_fd);
+	if (look->holders.level > 1)
+		return find_numbered(look, thread, number);
+	tid = check_own(look, number);
+	return tid || !is_shared || !look->holders.level
+		       ? tid
+		       : check_other(look, number);
+}
+
+void fgt_look_name_holder(const struct fgt_look *look, struct fgt_wait *wait)
+{
+	char path[32];
+
+	if ((wait->kind != FGT_WAIT_MUTEX && wait->kind != FGT_WAIT_RWLOCK &&
+	     wait->kind != FGT_WAIT_PI_LOCK) ||
+	    !wait->owner_tid ||
+	    fgt_thread_table_find(&look->threads, wait->owner_tid))
+		return;
+	snprintf(path, sizeof(path), "/proc/%d/comm", wait->owner_tid);
+	if (fgt_procfs_read_line(AT_FDCWD, path, wait->text,
+				 sizeof(wait->text)) < 0)
+		wait->text[0] = '\0';
+}
