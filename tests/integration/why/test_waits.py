@@ -155,6 +155,77 @@ def name_child_in_namespace(bench):
         os.kill(number, signal.SIGKILL)
 
 
+def numbers_in_namespace(pid):
+    """Number of a thread in its PID namespace → its number here."""
+    numbers = {}
+    for tid in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{tid}/status") as file:
+            line = next(x for x in file if x.startswith("NSpid:"))
+        numbers[int(line.split()[-1])] = int(tid)
+    return numbers
+
+
+def record_waits(bench, pid, name):
+    path = bench.path(name + ".fgt")
+    with open(path, "wb") as file:
+        subprocess.run([bench.agent, "record", "-q", "-p", str(pid), "-d", "1",
+                        "-f", "fgt", "-o", "-"], stdout=file, check=True)
+    return waits_of(path)
+
+
+def name_holders_in_namespace(bench):
+    """glibc writes into its locks what the namespace calls their holders."""
+    child = bench.start(["unshare", "--pid", "--fork", bench.program("waits")],
+                        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                        text=True)
+    lines = []
+    for line in child.stdout:
+        if line.strip() == "ready":
+            break
+        lines.append(line.split())
+    pid = children_of(child.pid)[0]
+    numbers = numbers_in_namespace(pid)
+    waits = record_waits(bench, pid, "holders")
+    for name, number, kind, owner in lines:
+        if name in OBJECTS and name != "after_readers":
+            found = waits.get(numbers[int(number)], ("no reason", 0))
+            ok(f"PID namespace: {name} names the thread that it waits for",
+               found[:2] == (kind, numbers[int(owner)]), (found, kind, owner))
+    os.kill(pid, signal.SIGKILL)
+
+
+# A process waits for a mutex that its child holds.
+SHARED = """
+import ctypes, mmap, os, time
+libc = ctypes.CDLL(None)
+memory = mmap.mmap(-1, 4096)
+lock = ctypes.byref(ctypes.c_char.from_buffer(memory))
+attributes = ctypes.create_string_buffer(64)
+libc.pthread_mutexattr_init(attributes)
+libc.pthread_mutexattr_setpshared(attributes, 1)
+libc.pthread_mutex_init(lock, attributes)
+if os.fork() == 0:
+    libc.prctl(15, b"holder")
+    libc.pthread_mutex_lock(lock)
+    print("ready", os.getpid(), flush=True)
+    time.sleep(600)
+time.sleep(0.3)
+libc.pthread_mutex_lock(lock)
+"""
+
+
+def name_holder_of_another_process(bench):
+    child = bench.start([sys.executable, "-c", SHARED], stdout=subprocess.PIPE,
+                        text=True)
+    holder = int(read_until(child.stdout, "ready "))
+    time.sleep(0.5)
+    found = record_waits(bench, child.pid, "shared").get(child.pid, ())
+    ok("the holder of a shared mutex is the other process",
+       found[:2] == ("mutex", holder) and found[3] == "holder",
+       (found, holder))
+    os.kill(holder, signal.SIGKILL)
+
+
 # Each of four threads waits for the last of its hundred children.
 MANY = """
 import os, signal, threading, time
@@ -374,6 +445,8 @@ def main():
         check_calls(bench)
         lock_of_another_user(bench)
         name_child_in_namespace(bench)
+        name_holders_in_namespace(bench)
+        name_holder_of_another_process(bench)
         name_children_of_many_threads(bench)
         names_of_sockets(bench)
     finally:
