@@ -83,7 +83,8 @@ static bool read_mutex(const uint64_t *args,
 		return false;
 	if (!source->read(source->context, args[0], &words, sizeof(words)))
 		return false;
-	if (words.lock != FGT_FUTEX_LOCKED)
+	/* Less: it was given away, and the one that got it has not run yet. */
+	if (words.lock > FGT_FUTEX_LOCKED)
 		return false;
 	wait->owner_tid = of_another(mutex_owner(&words, source), source);
 	/* glibc waits like this for locks alone: those of its allocator and its

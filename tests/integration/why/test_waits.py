@@ -315,7 +315,8 @@ def lock_of_another_user(bench):
     locked, path = bench.path("locked"), bench.path("locked.fgt")
     with open(locked, "w", encoding="ascii"):
         os.chmod(locked, 0o666)
-    holder = bench.start(["flock", locked, "sh", "-c", "echo ready; sleep 600"],
+    holder = bench.start(["flock", locked, "sh", "-c",
+                          "echo ready; exec sleep 600"],
                          stdout=subprocess.PIPE, text=True)
     holder.stdout.readline()
     for as_nobody in (True, False):
@@ -331,6 +332,7 @@ def lock_of_another_user(bench):
         ok(f"a file that {text} has locked", found.endswith(
             f", held by {text}"), found)
         child.kill()
+    os.kill(children_of(holder.pid)[0], signal.SIGKILL)
 
 
 def children_of(pid):

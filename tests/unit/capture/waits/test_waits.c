@@ -135,6 +135,9 @@ static void doubtful_owner_is_not_named(void **state)
 	assert_int_equal(decode_mutex(&mutex).owner_tid, 0);
 	mutex = take_mutex();
 	mutex.__data.__lock = 1; /* released and taken again meanwhile */
+	assert_int_equal(decode_mutex(&mutex).kind, FGT_WAIT_MUTEX);
+	assert_int_equal(decode_mutex(&mutex).owner_tid, 0);
+	mutex.__data.__lock = 3; /* no word of a lock */
 	assert_int_equal(decode_mutex(&mutex).kind, FGT_WAIT_NOTIFICATION);
 	mutex = take_mutex();
 	g_is_readable = false;
