@@ -99,7 +99,6 @@ static uint64_t hash_text(const char *text)
 	return fgt_hash_bytes(pattern, strlen(pattern));
 }
 
-/* Waits of one tick have no name of what they are for. */
 static bool is_nameless(const struct fgt_ring_slice *slice,
 			const struct fgt_doing *doing)
 {
@@ -209,6 +208,25 @@ static bool has_names(const struct fgt_ring_slice *slice,
 		      '(');
 }
 
+static void merge_doing(const struct fgt_ring_slice *slice,
+			const struct fgt_doing *doing, struct fgt_doing *into)
+{
+	const struct fgt_slice_wait *wait, *first;
+
+	if (!into->wait)
+		into->wait = doing->wait;
+	if (!doing->wait)
+		return;
+	wait = &slice->waits[doing->wait - 1];
+	first = &slice->waits[into->wait - 1];
+	into->has_other_times |= wait->timeout_ns != first->timeout_ns;
+	if (first->owner_tid && wait->owner_tid)
+		into->has_other_owners |= wait->owner_tid != first->owner_tid;
+	else if (wait->owner_tid ||
+		 (has_names(slice, doing) && !has_names(slice, into)))
+		into->wait = doing->wait;
+}
+
 static int number_doing(struct fgt_doings *doings,
 			const struct fgt_ring_slice *slice,
 			const struct fgt_doing *doing, uint32_t *ret_id)
@@ -232,9 +250,8 @@ static int number_doing(struct fgt_doings *doings,
 		return r;
 	if (id == doings->count)
 		doings->doings[doings->count++] = *doing;
-	else if (has_names(slice, doing) &&
-		 !has_names(slice, &doings->doings[id]))
-		doings->doings[id].wait = doing->wait;
+	else
+		merge_doing(slice, doing, &doings->doings[id]);
 	*ret_id = id;
 	return 0;
 }
@@ -461,6 +478,8 @@ struct fgt_doing fgt_doings_of_run(const struct fgt_doings *doings,
 	own = doing;
 	own.wait = slice->runs[run].wait;
 	if (!own.wait || is_nameless(slice, &own) ||
+	    (doing.wait && slice->waits[doing.wait - 1].owner_tid &&
+	     !slice->waits[own.wait - 1].owner_tid) ||
 	    (has_names(slice, &doing) && !has_names(slice, &own)))
 		return doing;
 	return own;

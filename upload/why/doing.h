@@ -26,6 +26,8 @@ struct fgt_doing {
 	uint32_t callers[FGT_PLACE_CALLERS]; /* string ids, 0: the reason
 					      * is enough */
 	bool shows_callers; /* nothing else distinguishes it from another one */
+	/* Its waits do not all have the holder, or the length, of that one. */
+	bool has_other_owners, has_other_times;
 };
 
 struct fgt_doings {

@@ -167,11 +167,10 @@ static void add_notification(struct fgt_words *words,
 		add_object(words, slice, wait);
 }
 
-void fgt_words_add_wait(struct fgt_words *words,
-			const struct fgt_ring_slice *slice, uint32_t wait,
-			uint32_t state)
+static void add_wait(struct fgt_words *words,
+		     const struct fgt_ring_slice *slice,
+		     const struct fgt_slice_wait *of, uint32_t state)
 {
-	const struct fgt_slice_wait *of = wait ? &slice->waits[wait - 1] : NULL;
 	uint32_t kind = of ? of->kind : FGT_WAIT_UNKNOWN;
 
 	switch ((enum fgt_wait_kind)kind) {
@@ -221,6 +220,32 @@ void fgt_words_add_wait(struct fgt_words *words,
 	}
 }
 
+void fgt_words_add_wait(struct fgt_words *words,
+			const struct fgt_ring_slice *slice, uint32_t wait,
+			uint32_t state)
+{
+	add_wait(words, slice, wait ? &slice->waits[wait - 1] : NULL, state);
+}
+
+/* Only what holds of all its waits. */
+static void add_wait_of_doing(struct fgt_words *words,
+			      const struct fgt_ring_slice *slice,
+			      const struct fgt_doing *doing)
+{
+	struct fgt_slice_wait wait;
+
+	if (!doing->wait) {
+		add_wait(words, slice, NULL, doing->state);
+		return;
+	}
+	wait = slice->waits[doing->wait - 1];
+	if (doing->has_other_times)
+		wait.timeout_ns = 0;
+	add_wait(words, slice, &wait, doing->state);
+	if (doing->has_other_owners && wait.owner_tid)
+		fgt_words_add(words, ", and others");
+}
+
 static bool is_in_kernel(const struct fgt_ring_slice *slice, uint32_t stack)
 {
 	uint64_t marker = fgt_slice_leaf_marker(slice, stack);
@@ -250,7 +275,7 @@ void fgt_words_add_doing(struct fgt_words *words,
 			fgt_words_add(words, " in the kernel");
 		return;
 	}
-	fgt_words_add_wait(&wait, slice, doing->wait, doing->state);
+	add_wait_of_doing(&wait, slice, doing);
 	if (strcmp(wait.text, call) != 0)
 		fgt_words_add(words, ": %s", wait.text);
 	if (doing->shows_callers)

@@ -50,26 +50,28 @@ static void put_thread(const struct explained_json *answer, const char *key,
 	fgt_json_end_object(answer->json);
 }
 
-static void put_wait(const struct explained_json *answer, uint32_t number)
+/* What holds of all waits of the doing. */
+static void put_wait(const struct explained_json *answer,
+		     const struct fgt_doing *doing)
 {
 	const struct fgt_slice_wait *wait;
 
-	if (!number)
+	if (!doing->wait)
 		return;
-	wait = &answer->slice->waits[number - 1];
+	wait = &answer->slice->waits[doing->wait - 1];
 	fgt_json_begin_object(answer->json, "wait");
 	fgt_json_put_string(answer->json, "kind", fgt_words_kind(wait->kind));
 	if (wait->address)
 		fgt_json_put_hex_string(answer->json, "address", wait->address);
 	if (wait->object)
 		put_name(answer, "object", wait->object);
-	if (wait->owner_tid)
+	if (wait->owner_tid && !doing->has_other_owners)
 		fgt_json_put_int(answer->json, "owner_tid", wait->owner_tid);
 	if (wait->number >= 0)
 		fgt_json_put_int(answer->json, "number", wait->number);
 	if (wait->text)
 		put_name(answer, "text", wait->text);
-	if (wait->timeout_ns)
+	if (wait->timeout_ns && !doing->has_other_times)
 		put_ms(answer, "timeout_ms", (double)wait->timeout_ns / 1e6);
 	fgt_json_end_object(answer->json);
 }
@@ -114,7 +116,7 @@ static void put_doing(const struct explained_json *answer, uint32_t run)
 	put_name(answer, "call", of.place.call);
 	fgt_json_put_string(answer->json, "state",
 			    fgt_slice_state_name(answer->slice, of.state));
-	put_wait(answer, of.wait);
+	put_wait(answer, &of);
 	put_stack(answer, answer->slice->runs[run].stack);
 }
 

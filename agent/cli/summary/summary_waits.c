@@ -230,6 +230,8 @@ void fgt_summary_waits_words(const struct fgt_summary_waits *waits,
 	struct fgt_doing doing = waits->doings->doings[row->doing];
 
 	doing.wait = is_clear(waits, row, doing.kind) ? row->wait : 0;
+	/* Counted for the row, which has waits of some threads. */
+	doing.has_other_owners = doing.has_other_times = false;
 	*ret_words = (struct fgt_words){ .len = 0 };
 	fgt_words_add_doing(ret_words, waits->slice, &doing);
 	if (row->is_mixed && doing.wait)

@@ -457,6 +457,23 @@ static void pressure_of_the_machine_is_compared(void **state)
 	fgt_ring_slice_free(slice);
 }
 
+static void one_holder_of_several_is_not_all(void **state)
+{
+	struct fgt_ring_slice *slice = fixture_new(20);
+	uint32_t thread = fixture_thread(slice, 1, "a");
+	uint32_t stack = fixture_stack(slice, MUTEX);
+	FGT_AUTO(fgt_doings_free) struct fgt_doings *doings = NULL;
+
+	(void)state;
+	for (uint32_t i = 0; i < 2; i++) {
+		fixture_run(slice, thread, i * 10, 10, stack, FIXTURE_FUTEX);
+		fixture_wait(slice, FGT_WAIT_MUTEX, 7 + (int)i, "");
+	}
+	assert_int_equal(fgt_doings_new(slice, &doings), 0);
+	assert_true(fgt_doings_of_run(doings, slice, 0).has_other_owners);
+	fgt_ring_slice_free(slice);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -476,6 +493,7 @@ int main(void)
 		cmocka_unit_test(range_without_baseline_lists_most_time),
 		cmocka_unit_test(gap_of_a_century_is_skipped),
 		cmocka_unit_test(pressure_of_the_machine_is_compared),
+		cmocka_unit_test(one_holder_of_several_is_not_all),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
