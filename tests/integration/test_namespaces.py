@@ -141,12 +141,21 @@ def busy_of_nobody(bench, stage, name):
 
 
 def separate_symbols(stage, name, linked):
-    """A copy of a program that names a file with its symbols beside it, which
-    the agent opens as the program's user."""
-    path, debug = stage.program(linked), stage.program(linked + ".debug")
-    for words in (("--only-keep-debug", stage.program(name), debug),
-                  ("--strip-all", f"--add-gnu-debuglink={debug}",
-                   stage.program(name), path)):
+    """A copy of a program, of another build, that names a file with its symbols
+    beside it, which the agent opens as the program's user."""
+    section = ".note.gnu.build-id"
+    path, debug, note = (stage.program(linked + ending)
+                         for ending in ("", ".debug", ".note"))
+    subprocess.run(["objcopy", "--dump-section", f"{section}={note}",
+                    stage.program(name), path], check=True)
+    with open(note, "r+b") as file:
+        file.seek(-1, os.SEEK_END)
+        last = file.read(1)[0]
+        file.seek(-1, os.SEEK_END)
+        file.write(bytes([last ^ 1]))
+    for words in (("--update-section", f"{section}={note}", path),
+                  ("--only-keep-debug", path, debug),
+                  ("--strip-all", f"--add-gnu-debuglink={debug}", path)):
         subprocess.run(["objcopy", *words], check=True)
     os.chmod(debug, 0o644)
 
