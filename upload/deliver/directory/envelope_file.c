@@ -73,25 +73,6 @@ static void make_stem(const char *name, uint64_t wall_ns,
 		 (unsigned int)(wall_ns / 1000000 % 1000));
 }
 
-/* Fills the buffer unless the file ends. */
-static ssize_t read_block(int fd, char block[BLOCK_BYTES])
-{
-	size_t len = 0;
-
-	while (len < BLOCK_BYTES) {
-		ssize_t n = read(fd, block + len, BLOCK_BYTES - len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -errno;
-		if (n == 0)
-			break;
-		len += (size_t)n;
-	}
-	return (ssize_t)len;
-}
-
 /* A process that was killed between the rename and the removal from the spool
  * has left the same file: it is not written a second time. */
 static bool is_written_already(const struct envelope_file *file,
@@ -111,8 +92,8 @@ static bool is_written_already(const struct envelope_file *file,
 	    (uint64_t)status.st_size != file->written.bytes)
 		return false;
 	do {
-		len = read_block(written, a);
-		if (len < 0 || read_block(existing, b) != len ||
+		len = fgt_fd_read(written, a, sizeof(a));
+		if (len < 0 || fgt_fd_read(existing, b, sizeof(b)) != len ||
 		    memcmp(a, b, (size_t)len) != 0)
 			return false;
 	} while (len == BLOCK_BYTES);
