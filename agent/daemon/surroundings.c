@@ -96,15 +96,18 @@ static void drop_capabilities(void)
  * core file, no other process of its user reads them. Its children get no
  * rights that it does not have, not even those of the program's file.
  */
-static void give_up_rights(bool is_self_sampled)
+static int give_up_rights(bool is_self_sampled, struct fgt_why *why)
 {
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 	drop_capabilities();
-	(void)fgt_syscall_filter_spare();
+	/* A kernel without filters has none. */
+	if (fgt_syscall_filter_spare() == -ENOMEM)
+		return fgt_why_set(why, -ENOMEM, FGT_NO_MEMORY);
 	/* Its procfs files are root's afterwards: another user's daemon could
 	 * not read which system calls block its threads. */
 	if (geteuid() == 0 || !is_self_sampled)
 		prctl(PR_SET_DUMPABLE, 0);
+	return 0;
 }
 
 bool fgt_is_default_socket(const char *path)
@@ -119,12 +122,14 @@ bool fgt_is_default_socket(const char *path)
 
 int fgt_surroundings_prepare(bool is_self_sampled, struct fgt_why *why)
 {
+	int r;
+
 	/*
 	 * glibc raises the threshold to the largest block that was freed: the
 	 * tables of a slice, large and hardly touched, would then come from a
 	 * heap that keeps them, and calloc() would have to clear them all.
 	 */
 	(void)mallopt(M_MMAP_THRESHOLD, MMAP_THRESHOLD_BYTES);
-	give_up_rights(is_self_sampled);
-	return open_standard_descriptors(why);
+	r = give_up_rights(is_self_sampled, why);
+	return r < 0 ? r : open_standard_descriptors(why);
 }

@@ -12,7 +12,7 @@
 /*
  * Once, at the start. Gives up what neither the daemon nor a child of it needs,
  * where a service unit has not. is_self_sampled: sampling.include_self.
- * -EBADF: a standard descriptor is closed and there is no /dev/null.
+ * -EBADF: a standard descriptor is closed and there is no /dev/null. -ENOMEM.
  *
  * MT-Unsafe (one thread only) | AS-Unsafe
  */
