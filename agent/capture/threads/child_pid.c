@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Numbers of children and threads in other PID namespaces. Runs in the sampler's thread;
- * must not read the memory of a process (as maps and cmdline do).
+ * Numbers of children and threads in other PID namespaces. Runs in the
+ * sampler's thread; must not read the memory of a process (as maps and cmdline
+ * do).
  */
 #include "agent/capture/threads/child_pid.h"
 
