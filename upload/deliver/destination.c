@@ -5,9 +5,27 @@
  */
 #include "upload/deliver/destination.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "upload/deliver/kinds.h"
+
+/* What this process lacks at the moment, whatever the destination is. */
+static bool is_lacking(int error)
+{
+	switch (error) {
+	case -ENOMEM:
+	case -EMFILE:
+	case -ENFILE:
+	case -ENOSYS: /* libcurl: its package may be at work */
+	case -EIO:
+	case -EBADF:
+	case -EINTR:
+		return true;
+	default:
+		return false;
+	}
+}
 
 int fgt_destination_send(const struct fgt_destination *destination,
 			 const struct fgt_payload *payload, int root_fd,
@@ -33,6 +51,9 @@ int fgt_destination_send(const struct fgt_destination *destination,
 		.why = why,
 	};
 
+	int r;
+
 	memset(ret_outcome, 0, sizeof(*ret_outcome));
-	return kinds[destination->kind](&sending);
+	r = kinds[destination->kind](&sending);
+	return is_lacking(r) && !ret_outcome->status ? -EAGAIN : r;
 }

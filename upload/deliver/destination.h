@@ -135,10 +135,11 @@ struct fgt_send_outcome {
 /*
  * Sends one payload. root_fd: below which directories lie, -1: this process's
  * root. limits: times only; NULL: default. 0; -EAGAIN: it may work later (no
- * answer; but of Sentry 429, 502, 503, 504; for a directory a full disk, no
- * descriptors); other errors are final: -EACCES 401 and 403, -EBUSY 429 of
- * Sentry, -EMSGSIZE 413 or too large, -EREMOTEIO, -EPROTO, -EINVAL, errno of
- * open and write. why never holds a secret. Blocks as fgt_http_send().
+ * answer; but of Sentry 429, 502, 503, 504; no memory, descriptors or libcurl;
+ * a directory that is full or read-only); other errors are final: -EACCES 401
+ * and 403, -EBUSY 429 of Sentry, -EMSGSIZE 413 or too large, -EREMOTEIO,
+ * -EPROTO, -EINVAL (no status: the configuration's), errno of open and write.
+ * why never holds a secret. Blocks as fgt_http_send().
  */
 int fgt_destination_send(const struct fgt_destination *destination,
 			 const struct fgt_payload *payload, int root_fd,

@@ -87,6 +87,13 @@ static struct dispatch begin(const struct fgt_destination *destination,
 	};
 }
 
+/* A directory may come with its disk, or be given to its user. */
+static bool is_mendable(int error)
+{
+	return error == -ENOENT || error == -ENOTDIR || error == -EACCES ||
+	       error == -EPERM;
+}
+
 int fgt_dispatch_payload(const struct fgt_payload *payload,
 			 const struct fgt_destination *destination,
 			 const struct fgt_upload_limits *limits,
@@ -94,8 +101,14 @@ int fgt_dispatch_payload(const struct fgt_payload *payload,
 			 struct fgt_why *why)
 {
 	struct dispatch dispatch = begin(destination, limits, -1, ret_outcome);
+	int r = take(&dispatch, payload, why);
 
-	return take(&dispatch, payload, why);
+	if (ret_outcome->status)
+		return r;
+	/* The configuration is to blame, not what was stored. */
+	if (r == -EINVAL)
+		ret_outcome->is_refused = true;
+	return is_mendable(r) ? -EAGAIN : r;
 }
 
 int fgt_dispatch(const struct fgt_ring_slice *slice,

@@ -21,7 +21,8 @@ struct fgt_dispatch_outcome {
 	uint32_t category; /* of the last payload; enum fgt_sentry_category */
 	bool is_reported; /* limits->discards have arrived */
 	bool is_partial; /* Sentry limits profiles: some of it did not arrive */
-	bool is_refused; /* 401, 403 */
+	/* 401, 403; a payload's, by a wrong configuration, too */
+	bool is_refused;
 };
 
 /*
@@ -42,7 +43,8 @@ int fgt_dispatch(const struct fgt_ring_slice *slice,
 		 const struct fgt_upload_limits *limits,
 		 struct fgt_dispatch_outcome *ret_outcome, struct fgt_why *why);
 
-/* The same for one payload that was encoded before. */
+/* The same for one payload that was encoded before; a directory that is missing
+ * or not writable is -EAGAIN here. */
 int fgt_dispatch_payload(const struct fgt_payload *payload,
 			 const struct fgt_destination *destination,
 			 const struct fgt_upload_limits *limits,

@@ -28,10 +28,7 @@ static bool is_temporary(int error)
 	switch (error) {
 	case -ENOSPC:
 	case -EDQUOT:
-	case -EMFILE:
-	case -ENFILE:
 	case -EROFS:
-	case -EIO:
 	case -ESTALE:
 		return true;
 	default:

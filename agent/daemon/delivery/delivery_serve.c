@@ -463,7 +463,7 @@ static int prepare(struct received_order *order, struct fgt_why *why)
 		enter_network(order);
 		r = confine(&order->head);
 	}
-	return r < 0 ? fgt_why_set(why, r,
+	return r < 0 ? fgt_why_set(why, -EAGAIN,
 				   "the delivering process cannot give up the "
 				   "agent's rights: %s",
 				   strerror(-r))

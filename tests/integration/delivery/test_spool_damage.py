@@ -7,7 +7,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from delivery.test_spool import (  # noqa: E402
-    config, created, entries_of, spool_of, transaction, url_entry)
+    config, created, entries_of, flush, spool_of, transaction, url_entry)
 from kit import sentry_server  # noqa: E402
 from kit.daemon_bench import Daemon, run_groups  # noqa: E402
 from kit.delivery.small_disk import may_mount, small_disk  # noqa: E402
@@ -118,5 +118,50 @@ def disk_without_room(checks, bench):
     server.close()
 
 
+def host_fails(checks, bench):
+    """What fails here and not at the server, and is mended: a library whose
+    package is at work, a directory that is not there yet, a certificate."""
+    server = SentryServer(created)
+    libraries, later = bench.path("libraries"), bench.path("later")
+    certificate = bench.path("client.pem")
+    os.makedirs(libraries)
+    for path in (os.path.join(libraries, "libcurl.so.4"), certificate):
+        with open(path, "w") as file:
+            file.write("-----BEGIN CERTIFICATE-----\nhalf of a file\n"
+                       "-----BEGIN PRIVATE KEY-----\n")
+    os.chmod(certificate, 0o600)
+    daemon = Daemon(bench, "host", config(bench, "host", [
+        url_entry("lab", server, 'format = "folded";'),
+        f'name = "tree"; directory = "{later}"; format = "folded"',
+        url_entry("sure", server, f'client_cert_file = "{certificate}"; '
+                  f'client_key_file = "{certificate}";').replace(
+            "http:", "https:")]),
+        env=dict(os.environ, LD_LIBRARY_PATH=libraries))
+    program = Program(bench, mode="agent", socket=daemon.socket, **EVERY)
+    transaction(program)
+
+    def errors():
+        return {row["name"]: row["last_error"]
+                for row in daemon.status()["destinations"]}
+    checks.ok("each destination names its fault", daemon.until(
+        lambda: "libcurl" in errors()["lab"] and
+        "make the directory" in errors()["tree"]), errors())
+    checks.ok("the deliveries stay", len(entries_of(bench, "host")) == 3,
+              daemon.log_text()[-900:])
+    os.remove(os.path.join(libraries, "libcurl.so.4"))
+    os.makedirs(later)
+    flush(bench, daemon)
+    checks.ok("and leave once that is mended", daemon.until(
+        lambda: len(server.requests) == 1 and os.listdir(later) and
+        len(entries_of(bench, "host")) == 1), daemon.log_text()[-900:])
+    checks.ok("that of a wrong certificate stays", daemon.until(
+        lambda: "client_cert_file" in errors()["sure"]) and
+        len(entries_of(bench, "host")) == 1, (errors(),
+                                              daemon.log_text()[-900:]))
+    daemon.end()
+    program.close()
+    server.close()
+
+
 if __name__ == "__main__":
-    run_groups([damaged, disk_without_room])
+    run_groups([host_fails, damaged, disk_without_room])
