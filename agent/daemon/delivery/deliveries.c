@@ -276,16 +276,17 @@ static int check_destination(struct fgt_deliveries *deliveries,
 			     const struct fgt_delivery_order *order,
 			     struct fgt_why *why)
 {
-	const struct fgt_destination_entry *entry;
+	struct fgt_destinations *destinations = &deliveries->destinations;
+	struct fgt_destination_entry *entry;
 
 	if (order->configured) {
-		entry = fgt_destinations_find(&deliveries->destinations,
-					      order->configured);
+		entry = fgt_destinations_find(destinations, order->configured);
 		/* The keeper has it until the destination can be used. */
 		if (entry && entry->destination && !order->settled &&
 		    fgt_delivery_is_kept(deliveries))
 			return 0;
-		return entry ? fgt_destination_entry_check(entry, why)
+		return entry ? fgt_destination_entry_check(destinations, entry,
+							   why)
 			     : fgt_why_set(why, -ENOENT,
 					   "no destination is called '%s'",
 					   order->configured);

@@ -354,10 +354,11 @@ static bool is_its_turn(const struct fgt_delivery_job *job)
 /* What is queued when a destination begins to refuse is not sent. */
 static bool is_refused(const struct fgt_delivery_job *job, struct fgt_why *why)
 {
-	const struct fgt_destination_entry *entry = entry_of(job);
+	struct fgt_destination_entry *entry = entry_of(job);
 
 	return entry && !job->is_kept &&
-	       fgt_destination_entry_check(entry, why) < 0;
+	       fgt_destination_entry_check(&job->deliveries->destinations,
+					   entry, why) < 0;
 }
 
 /* The server wants nothing until then. The keeper has its part itself. */

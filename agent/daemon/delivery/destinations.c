@@ -11,7 +11,10 @@
 #include <time.h>
 
 #include "agent/daemon/loop/log.h"
+#include "agent/daemon/loop/loop.h"
 #include "ringbuf/base/clock.h"
+
+#define AGAIN_NS UINT64_C(10000000000) /* between two looks for a secret */
 
 /* ---- Loading ------------------------------------------------------------- */
 
@@ -31,19 +34,21 @@ static void load_entry(struct fgt_destination_entry *entry,
 	const struct fgt_destination_defaults defaults =
 		fgt_config_destination_defaults(config);
 
+	struct fgt_why why = { "" };
+
 	snprintf(entry->name, sizeof(entry->name), "%s", settings->name);
 	entry->is_of_transactions = is_of_transactions(config, entry->name);
 	entry->is_refused = false;
 	entry->is_proven = false;
-	entry->why.text[0] = '\0';
-	if (fgt_destination_load(settings, &defaults, &entry->destination,
-				 &entry->why) == 0) {
-		fgt_destination_where(entry->destination, entry->where);
-		return;
-	}
 	entry->where[0] = '\0';
-	fgt_log(FGT_LOG_WARNING, "destination_unusable", "'%s': %s",
-		entry->name, entry->why.text);
+	entry->loaded_ns = fgt_loop_now();
+	if (fgt_destination_load(settings, &defaults, &entry->destination,
+				 &why) == 0)
+		fgt_destination_where(entry->destination, entry->where);
+	else if (strcmp(why.text, entry->why.text) != 0)
+		fgt_log(FGT_LOG_WARNING, "destination_unusable", "'%s': %s",
+			entry->name, why.text);
+	entry->why = why;
 }
 
 void fgt_destinations_load(struct fgt_destinations *destinations,
@@ -53,6 +58,7 @@ void fgt_destinations_load(struct fgt_destinations *destinations,
 	struct fgt_destination_entry *entries =
 		count ? calloc(count, sizeof(*entries)) : NULL;
 
+	destinations->config = NULL;
 	if (count && !entries) {
 		fgt_log(FGT_LOG_ERROR, "destinations", "%s: the old ones stay",
 			FGT_NO_MEMORY);
@@ -67,11 +73,28 @@ void fgt_destinations_load(struct fgt_destinations *destinations,
 		if (old)
 			entries[i] = *old;
 		entries[i].destination = NULL;
+		entries[i].why.text[0] = '\0';
 		load_entry(&entries[i], config, settings);
 	}
 	fgt_destinations_done(destinations);
 	destinations->entries = entries;
 	destinations->count = count;
+	destinations->config = config;
+}
+
+static void look_again(const struct fgt_destinations *destinations,
+		       struct fgt_destination_entry *entry)
+{
+	const struct fgt_config *config = destinations->config;
+
+	entry->loaded_ns = fgt_loop_now();
+	for (size_t i = 0; config && i < config->upload.destination_count; i++)
+		if (!strcmp(config->upload.destinations[i].name, entry->name))
+			load_entry(entry, config,
+				   &config->upload.destinations[i]);
+	if (entry->destination)
+		fgt_log(FGT_LOG_INFO, "destination_usable", "'%s': %s",
+			entry->name, entry->where);
 }
 
 void fgt_destinations_done(struct fgt_destinations *destinations)
@@ -102,9 +125,12 @@ fgt_destination_entry_next_sequence(struct fgt_destination_entry *entry)
 	return entry->sequence;
 }
 
-int fgt_destination_entry_check(const struct fgt_destination_entry *entry,
+int fgt_destination_entry_check(const struct fgt_destinations *destinations,
+				struct fgt_destination_entry *entry,
 				struct fgt_why *why)
 {
+	if (!entry->destination && fgt_loop_now() - entry->loaded_ns > AGAIN_NS)
+		look_again(destinations, entry);
 	if (!entry->destination)
 		return fgt_why_set(why, -ENOENT,
 				   "destination '%s' cannot be used: %s",

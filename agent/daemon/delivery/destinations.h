@@ -44,6 +44,7 @@ struct fgt_destination_entry {
 	char where[FGT_DESTINATION_WHERE_MAX]; /* without secrets */
 	struct fgt_destination *destination; /* NULL: why it has none */
 	struct fgt_why why;
+	uint64_t loaded_ns; /* CLOCK_MONOTONIC; or when that failed last */
 	bool is_of_transactions; /* named in upload.transactions */
 	bool is_proven; /* its last try succeeded: it may have two at once */
 	bool is_refused; /* it answered 401 or 403 since it was loaded */
@@ -59,11 +60,12 @@ struct fgt_destination_entry {
 struct fgt_destinations {
 	struct fgt_destination_entry *entries;
 	size_t count;
+	const struct fgt_config *config; /* borrowed; NULL without memory */
 };
 
 /*
- * Takes over what a configuration has: reads secrets, and logs what cannot be
- * read. Counters of destinations that keep their name stay.
+ * Takes over what a configuration has, which lives until the next call: reads
+ * secrets, and logs what cannot be read. Counters of destinations that keep their name stay.
  */
 void fgt_destinations_load(struct fgt_destinations *destinations,
 			   const struct fgt_config *config);
@@ -78,9 +80,10 @@ fgt_destinations_find(struct fgt_destinations *destinations, const char *name);
 uint64_t
 fgt_destination_entry_next_sequence(struct fgt_destination_entry *entry);
 
-/* May it be used now? -ENOENT it could not be loaded, -EACCES it refused; why
- * has the remedy. */
-int fgt_destination_entry_check(const struct fgt_destination_entry *entry,
+/* May it be used now? -ENOENT it could not be loaded, not even again 10 s later;
+ * -EACCES it refused; why has the remedy. */
+int fgt_destination_entry_check(const struct fgt_destinations *destinations,
+				struct fgt_destination_entry *entry,
 				struct fgt_why *why);
 
 /* What became of a delivery. */

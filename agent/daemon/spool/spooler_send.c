@@ -77,6 +77,19 @@ static void settled(void *context, const struct fgt_delivery_result *result)
 	fgt_spooler_send_next(spooler);
 }
 
+static enum fgt_backlog_end end_of_unsent(int error)
+{
+	switch (error) {
+	case -EBUSY: /* the queue is full */
+	case -ESHUTDOWN:
+		return FGT_BACKLOG_BROKEN_OFF;
+	case -ENOENT: /* the destination cannot be used: a secret is missing */
+		return FGT_BACKLOG_AGAIN;
+	default:
+		return FGT_BACKLOG_REFUSED;
+	}
+}
+
 /* Its file is open. */
 static void send_held(struct fgt_spool_task *task)
 {
@@ -105,11 +118,7 @@ static void send_held(struct fgt_spool_task *task)
 	if (r == 0)
 		return;
 	memcpy(failed.why, why.text, sizeof(failed.why));
-	/* No room in the queue; else the destination cannot be used. */
-	end_sending(task,
-		    r == -EBUSY || r == -ESHUTDOWN ? FGT_BACKLOG_BROKEN_OFF
-						   : FGT_BACKLOG_REFUSED,
-		    &failed);
+	end_sending(task, end_of_unsent(r), &failed);
 	fgt_spool_task_resubmit(task, FGT_SPOOL_WORK_RELEASE);
 }
 

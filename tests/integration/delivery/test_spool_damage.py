@@ -7,11 +7,12 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from delivery.test_spool import (  # noqa: E402
-    config, created, entries_of, flush, spool_of, transaction, url_entry)
+    config, created, dsn_entry, entries_of, flush, spool_of, transaction,
+    url_entry)
 from kit import sentry_server  # noqa: E402
 from kit.daemon_bench import Daemon, run_groups  # noqa: E402
 from kit.delivery.small_disk import may_mount, small_disk  # noqa: E402
-from kit.sentry_server import SentryServer  # noqa: E402
+from kit.sentry_server import SentryServer, accept  # noqa: E402
 from kit.transact import EVERY, Program  # noqa: E402
 
 
@@ -163,5 +164,36 @@ def host_fails(checks, bench):
     server.close()
 
 
+def secret_is_away(checks, bench):
+    """A file of keys that is not there when the agent starts."""
+    server = SentryServer(sentry_server.no_answer)
+    daemon = Daemon(bench, "away", config(
+        bench, "away", [dsn_entry(bench, "away", server)]))
+    program = Program(bench, mode="agent", socket=daemon.socket, **EVERY)
+    transaction(program)
+    daemon.until(lambda: len(entries_of(bench, "away")) == 2)
+    secret, hidden = bench.path("away.dsn"), bench.path("away.hidden")
+    daemon.end()
+    os.rename(secret, hidden)
+    server.requests.clear()
+    server.script = accept
+    daemon.start()
+    time.sleep(2)
+    row = daemon.status()["destinations"][0]
+    checks.ok("what waits for its destination stays, and status names the "
+              "file", row["spooled"] == 2 and secret in row["unusable"] and
+              not server.requests, row)
+    os.rename(hidden, secret)
+    checks.ok("it leaves without a reload once the file is there",
+              daemon.until(lambda: len(server.requests) == 2),
+              daemon.log_text()[-900:])
+    logged_once = daemon.log_text().count("event=destination_unusable")
+    checks.ok("both are logged once", logged_once == 1 and
+              "event=destination_usable" in daemon.log_text(), logged_once)
+    daemon.end()
+    program.close()
+    server.close()
+
+
 if __name__ == "__main__":
-    run_groups([host_fails, damaged, disk_without_room])
+    run_groups([host_fails, secret_is_away, damaged, disk_without_room])
