@@ -20,6 +20,8 @@ from kit.transact import (  # noqa: E402
     EVERY, KEY, Envelope, Program, dsn_of, until)
 
 KILLS = 1000 if os.environ.get("FGT_TESTS_SOAK") else 25
+UNDER_WAY = ("deliveries_active", "deliveries_waiting", "spool_unwritten",
+             "spool_entries")
 PUT_MORE = 'method = "PUT"; format = "folded";'
 
 
@@ -239,7 +241,8 @@ def killed_at_any_time(checks, bench):
     server.script = accept
     flush(bench, daemon)
     checks.ok(f"{KILLS} kills: the spool is empty in the end", until(
-        lambda: not entries_of(bench, "kills")), daemon.log_text()[-600:])
+        lambda: not any(daemon.status()[number] for number in UNDER_WAY) and
+        not entries_of(bench, "kills")), daemon.log_text()[-600:])
     for request in server.requests:
         seen[request.event_id()] += 1
     checks.ok("everything that was in the spool arrived",

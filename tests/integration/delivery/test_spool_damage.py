@@ -185,7 +185,7 @@ def secret_is_away(checks, bench):
               not server.requests, row)
     os.rename(hidden, secret)
     checks.ok("it leaves without a reload once the file is there",
-              daemon.until(lambda: len(server.requests) == 2),
+              daemon.until(lambda: len(server.requests) == 2, 60),
               daemon.log_text()[-900:])
     logged_once = daemon.log_text().count("event=destination_unusable")
     checks.ok("both are logged once", logged_once == 1 and
