@@ -195,13 +195,36 @@ static int build_threads(struct building *building)
 
 /* ---- Runs ------------------------------------------------------------- */
 
+/* What a wait for events is for is known from its second tick on: the first one
+ * joins the run after it. */
+static bool is_joined(const struct fgt_ring_slice *slice,
+		      const struct fgt_run *run, struct fgt_run *later)
+{
+	const struct fgt_slice_wait *wait, *named;
+
+	if (run->state != later->state || run->stack != later->stack ||
+	    !run->wait || !later->wait ||
+	    run->first_tick + run->tick_count != later->first_tick)
+		return false;
+	wait = &slice->waits[run->wait - 1];
+	named = &slice->waits[later->wait - 1];
+	if (wait->kind != FGT_WAIT_EVENTS || named->kind != FGT_WAIT_EVENTS ||
+	    *fgt_slice_string(slice, wait->text) ||
+	    wait->address != named->address || wait->number != named->number)
+		return false;
+	later->first_tick = run->first_tick;
+	later->tick_count += run->tick_count;
+	return true;
+}
+
 /* A slot's runs hang together from the newest back: filled from the end. */
 static int build_thread_runs(struct building *building,
 			     const struct fgt_cut_thread *row, uint32_t thread)
 {
 	const struct fgt_cut *cut = building->cut;
 	struct fgt_ring_slice *slice = building->slice;
-	struct fgt_run *run = slice->runs + slice->run_count + row->run_count;
+	struct fgt_run *first = slice->runs + slice->run_count;
+	struct fgt_run *end = first + row->run_count, *run = end;
 	uint32_t at = cut->tracks[row->slot].latest;
 
 	for (; at; at = cut->pieces[at - 1].previous) {
@@ -215,6 +238,7 @@ static int build_thread_runs(struct building *building,
 		run->first_tick = piece.first - cut->kept_first;
 		run->tick_count = piece.end - piece.first;
 		run->state = piece.state;
+		run->wait = 0; /* a run that was joined was there */
 		building->is_state_used[piece.state] = true;
 		error = fgt_cut_build_stack(cut, slice, piece.node,
 					    &run->stack);
@@ -223,8 +247,11 @@ static int build_thread_runs(struct building *building,
 						   piece.wait - 1, run);
 		if (error)
 			return error;
+		if (run + 1 < end && is_joined(slice, run, run + 1))
+			run++;
 	}
-	slice->run_count += row->run_count;
+	memmove(first, run, (size_t)(end - run) * sizeof(*run));
+	slice->run_count += (uint32_t)(end - run);
 	return 0;
 }
 

@@ -5,11 +5,13 @@
  */
 #include "agent/cli/output/moment_print.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "agent/cli/complaint.h"
 #include "agent/cli/summary/summary.h"
 #include "ringbuf/base/json.h"
+#include "ringbuf/base/owner.h"
 #include "ringbuf/slice/processes.h"
 #include "upload/why/words.h"
 
@@ -154,12 +156,41 @@ static void print_cycles(const struct fgt_moment *moment, FILE *file)
 	}
 }
 
+/* Of several processes those that have a thread at the moment: a file has others
+ * that began later, or had ended. */
+static void add_processes(struct fgt_words *words,
+			  const struct fgt_moment *moment)
+{
+	const struct fgt_ring_slice *slice = moment->slice;
+	FGT_AUTO(free) void *memory = calloc(slice->process_count + 1, 1);
+	uint32_t count = 0, first = UINT32_MAX;
+	bool *has_thread = memory;
+
+	for (uint32_t i = 0; has_thread && i < moment->thread_count; i++) {
+		uint32_t number = slice->threads[moment->threads[i]].process;
+
+		count += !has_thread[number];
+		has_thread[number] = true;
+		first = number < first ? number : first;
+	}
+	if (slice->process_count < 2 || count == 0) {
+		fgt_words_add_process(words, slice);
+		return;
+	}
+	fgt_words_add(words, "%s (pid %d)",
+		      fgt_slice_process(slice, first).name,
+		      fgt_slice_process(slice, first).pid);
+	if (count > 1)
+		fgt_words_add(words, " and %u more process%s", count - 1,
+			      count == 2 ? "" : "es");
+}
+
 void fgt_moment_print(const struct fgt_moment *moment, const char *at,
 		      FILE *file)
 {
 	struct fgt_words words = { .len = 0 };
 
-	fgt_words_add_process(&words, moment->slice);
+	add_processes(&words, moment);
 	fgt_words_add(&words, ", %u thread%s, %s", moment->thread_count,
 		      moment->thread_count == 1 ? "" : "s", at);
 	print_line(file, &words);

@@ -249,6 +249,45 @@ static void equal_reasons_of_all_threads_are_one(void **state)
 		assert_int_equal(slice->runs[i].wait, 1);
 }
 
+/* Tick 1 runs, 2 waits without names, 3 and 4 with them, 5 for others. */
+static void names_of_events_are_those_of_the_first_tick_too(void **state)
+{
+	FGT_AUTO(fgt_ring_free)
+	struct fgt_ring *ring = kit_ring(101, 30, 1 << 20);
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
+	struct fgt_wait wait = { .kind = FGT_WAIT_EVENTS, .number = 5 };
+	uint32_t slot = kit_thread(ring, WAITED);
+
+	(void)state;
+	begin(ring, 1);
+	kit_set(ring, slot, 100, 3, FGT_STATE_RUNNING);
+	fgt_ring_tick_commit(ring);
+	begin(ring, 2);
+	kit_set(ring, slot, 100, 3, FUTEX);
+	assert_int_equal(fgt_ring_set_wait(ring, slot, &wait), 0);
+	fgt_ring_tick_commit(ring);
+	begin(ring, 3);
+	strcpy(wait.text, "2 sockets");
+	assert_int_equal(fgt_ring_set_wait(ring, slot, &wait), 0);
+	fgt_ring_tick_commit(ring);
+	kit_tick(ring, 4 * PERIOD_NS);
+	begin(ring, 5);
+	wait.number = 6;
+	wait.text[0] = '\0';
+	assert_int_equal(fgt_ring_set_wait(ring, slot, &wait), 0);
+	fgt_ring_tick_commit(ring);
+	slice = kit_cut(ring, 0, UINT64_MAX);
+	kit_validate(slice);
+	assert_int_equal(slice->run_count, 3);
+	assert_int_equal(slice->runs[0].wait, 0);
+	assert_int_equal(slice->runs[1].tick_count, 3);
+	assert_string_equal(
+		fgt_slice_string(slice,
+				 slice->waits[slice->runs[1].wait - 1].text),
+		"2 sockets");
+	assert_int_equal(slice->waits[slice->runs[2].wait - 1].number, 6);
+}
+
 /* No tick goes for it, and there is room again as soon as they are too old. */
 static void reason_without_room_is_unknown_and_counted(void **state)
 {
@@ -329,6 +368,8 @@ int main(void)
 			reason_of_a_thread_that_is_put_off_is_forgotten),
 		cmocka_unit_test(reason_costs_8_bytes_and_an_equal_one_nothing),
 		cmocka_unit_test(equal_reasons_of_all_threads_are_one),
+		cmocka_unit_test(
+			names_of_events_are_those_of_the_first_tick_too),
 		cmocka_unit_test(reason_without_room_is_unknown_and_counted),
 		cmocka_unit_test(reasons_that_no_tick_has_are_given_back),
 		cmocka_unit_test(wrong_reasons_are_refused),
