@@ -19,7 +19,8 @@ struct table {
 	uint32_t *used; /* doings with any time */
 	uint32_t used_count;
 	bool *is_used; /* [doing_count] */
-	uint32_t *runs; /* [doing_count]: a run in the range, or any */
+	uint32_t *runs; /* [doing_count]: the longest in the range, or any */
+	double *run_ms; /* [doing_count]: of that run, in the range */
 	double *values; /* [window_count] */
 	double *present_ms; /* [window_count]: of all doings */
 };
@@ -36,6 +37,7 @@ static int table_init(struct table *table,
 	    !FGT_ARRAY_NEW(table->used, doings) ||
 	    !FGT_ARRAY_NEW(table->is_used, doings) ||
 	    !FGT_ARRAY_NEW(table->runs, doings) ||
+	    !FGT_ARRAY_NEW(table->run_ms, doings) ||
 	    !FGT_ARRAY_NEW(table->values, windows) ||
 	    !FGT_ARRAY_NEW(table->present_ms, windows))
 		return -ENOMEM;
@@ -48,6 +50,7 @@ static void table_done(struct table *table)
 	free(table->used);
 	free(table->is_used);
 	free(table->runs);
+	free(table->run_ms);
 	free(table->values);
 	free(table->present_ms);
 }
@@ -63,6 +66,7 @@ static void clear(struct table *table)
 		memset(row(table, table->used[i]), 0,
 		       table->of->windows->count * sizeof(*table->ms));
 		table->is_used[table->used[i]] = false;
+		table->run_ms[table->used[i]] = 0;
 	}
 	table->used_count = 0;
 	memset(table->present_ms, 0,
@@ -91,8 +95,12 @@ static void add_run(struct table *table, uint32_t run, bool counts)
 		table->present_ms[part.window] += part.ms;
 		if (!counts)
 			continue;
-		if (part.window == 0)
+		/* The row shows the longest wait: descriptors of a
+		 * brief one are not read. */
+		if (part.window == 0 && part.ms >= table->run_ms[doing]) {
 			table->runs[doing] = run;
+			table->run_ms[doing] = part.ms;
+		}
 		ms[part.window] += part.ms;
 	}
 }

@@ -270,6 +270,38 @@ static void long_walks_find_the_deadlock_or_are_cut(void **state)
 	}
 }
 
+/* Descriptors of waits before and after it, in the range itself a brief one
+ * whose descriptors are not known: the row names those of its longest wait. */
+static void row_names_the_longest_wait(void **state)
+{
+	static const struct {
+		uint32_t ticks;
+		const char *text;
+	} waits[] = {
+		{ FIRST, "epoll 7 of descriptors 4 (idle)" },
+		{ COUNT - 3, "epoll 7 of descriptors 4 (idle), 12 (peer)" },
+		{ 2, "epoll 7 of descriptors 4, 12" },
+	};
+	struct fgt_ring_slice *slice = fixture_new(TICKS);
+	uint32_t thread = fixture_thread(slice, 4250, "worker"), tick = 0;
+	struct fgt_explanation *explanation;
+
+	(void)state;
+	for (uint32_t i = 0; i < 3; i++) {
+		fixture_run(slice, thread, tick, waits[i].ticks,
+			    fixture_stack(slice, IDLE), FIXTURE_EPOLL);
+		fixture_wait(slice, FGT_WAIT_EVENTS, 0, waits[i].text);
+		tick += waits[i].ticks;
+	}
+	explanation = explain(slice, 4250);
+	assert_int_equal(fgt_doings_of_run(explanation->doings, slice,
+					   explanation->rows[0].run)
+				 .wait,
+			 2);
+	fgt_explanation_free(explanation);
+	fgt_ring_slice_free(slice);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -279,6 +311,7 @@ int main(void)
 		cmocka_unit_test(each_wait_of_a_run_leads_to_its_waker),
 		cmocka_unit_test(long_walks_find_the_deadlock_or_are_cut),
 		cmocka_unit_test(new_thread_has_no_baseline),
+		cmocka_unit_test(row_names_the_longest_wait),
 		cmocka_unit_test(path_has_the_parts_of_what_was_waited_for),
 	};
 
