@@ -23,7 +23,7 @@ from kit.read_fgt import NOT_BLOCKED, Slice  # noqa: E402
 SECONDS = 5
 KINDS = ("unknown", "mutex", "rwlock", "lock", "notification", "descriptor",
          "events", "child", "sleep", "page fault", "signal", "ipc", "stopped",
-         "kernel")
+         "kernel", "join")
 
 
 # A server that has something to do all the time is never blocked.
