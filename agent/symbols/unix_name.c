@@ -44,7 +44,7 @@ static bool ask(int fd, uint32_t inode)
 		.request = { .sdiag_family = AF_UNIX,
 			     .udiag_states = UINT32_MAX,
 			     .udiag_ino = inode,
-			     .udiag_show = UDIAG_SHOW_NAME,
+			     .udiag_show = UDIAG_SHOW_NAME | UDIAG_SHOW_PEER,
 			     .udiag_cookie = { UINT32_MAX, UINT32_MAX } },
 	};
 
@@ -68,7 +68,9 @@ static void put_name(const struct rtattr *name, char *ret_name, size_t size)
 	ret_name[at < size ? at : size - 1] = '\0';
 }
 
-bool fgt_unix_name_get(int fd, uint64_t inode, char *ret_name, size_t size)
+/* ret_peer: the inode of its other end, 0: not known. */
+static bool get_name(int fd, uint32_t inode, char *ret_name, size_t size,
+		     uint32_t *ret_peer)
 {
 	union {
 		struct nlmsghdr head;
@@ -79,21 +81,42 @@ bool fgt_unix_name_get(int fd, uint64_t inode, char *ret_name, size_t size)
 	ssize_t len;
 	int left;
 
-	if (inode > UINT32_MAX || !ask(fd, (uint32_t)inode))
+	*ret_peer = 0;
+	if (!ask(fd, inode))
 		return false;
 	len = recv(fd, &answer, sizeof(answer), MSG_DONTWAIT);
 	if (len < (ssize_t)NLMSG_SPACE(sizeof(*message)) ||
 	    !NLMSG_OK(&answer.head, (size_t)len) ||
 	    answer.head.nlmsg_type != SOCK_DIAG_BY_FAMILY ||
-	    answer.head.nlmsg_seq != (uint32_t)inode ||
-	    message->udiag_ino != inode)
+	    answer.head.nlmsg_seq != inode || message->udiag_ino != inode)
 		return false;
 	attribute = (const struct rtattr *)(message + 1);
 	left = (int)NLMSG_PAYLOAD(&answer.head, sizeof(*message));
-	for (; RTA_OK(attribute, left); attribute = RTA_NEXT(attribute, left))
+	for (; RTA_OK(attribute, left); attribute = RTA_NEXT(attribute, left)) {
 		if (attribute->rta_type == UNIX_DIAG_NAME) {
 			put_name(attribute, ret_name, size);
 			return true;
 		}
+		if (attribute->rta_type == UNIX_DIAG_PEER &&
+		    RTA_PAYLOAD(attribute) >= sizeof(*ret_peer))
+			memcpy(ret_peer, RTA_DATA(attribute),
+			       sizeof(*ret_peer));
+	}
 	return false;
+}
+
+bool fgt_unix_name_get(int fd, uint64_t inode, char *ret_name, size_t size)
+{
+	uint32_t peer, other;
+
+	if (inode > UINT32_MAX)
+		return false;
+	if (get_name(fd, (uint32_t)inode, ret_name, size, &peer))
+		return true;
+	if (!peer)
+		return false;
+	/* A client has none: that of the server's end is the address. */
+	if (!get_name(fd, peer, ret_name, size, &other))
+		snprintf(ret_name, size, "unix socketpair");
+	return true;
 }

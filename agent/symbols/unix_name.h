@@ -18,9 +18,10 @@
 int fgt_unix_name_open(void);
 
 /*
- * "unix /run/x.sock", "unix @abstract"; what is not printable becomes '?'. size
- * > 0; a longer name is cut. false: no UNIX socket of this network namespace,
- * one without a name (as the client of a connection), or no answer.
+ * "unix /run/x.sock", "unix @abstract", both also of the client of a connection,
+ * "unix socketpair"; what is not printable becomes '?'. size > 0; a longer name
+ * is cut. false: no UNIX socket of this network namespace, one without name and
+ * peer, or no answer.
  */
 bool fgt_unix_name_get(int fd, uint64_t inode, char *ret_name, size_t size);
 

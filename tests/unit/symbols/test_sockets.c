@@ -203,7 +203,7 @@ static void sockets_without_names_get_none_of_others(void **state)
 		socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
 	liars[0] = bind_line(pair[0]);
 	liars[1] = bind_line(netlink);
-	expect_name(pair[0], "");
+	expect_name(pair[0], "unix socketpair");
 	expect_name(netlink, "netlink");
 	close(pair[0]);
 	close(pair[1]);
@@ -253,6 +253,25 @@ static void unix_sockets_are_named(void **state)
 	expect_name(sockets[0], text);
 	close(sockets[0]);
 	close(sockets[1]);
+}
+
+static void client_has_the_name_of_the_server(void **state)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	socklen_t len = sizeof(address);
+	int server = bind_unix("fgt-sockets-peer"), accepted;
+	int client = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	(void)state;
+	assert_int_equal(getsockname(server, (void *)&address, &len), 0);
+	assert_int_equal(listen(server, 1), 0);
+	assert_int_equal(connect(client, (void *)&address, len), 0);
+	accepted = accept(server, NULL, NULL);
+	assert_true(accepted >= 0);
+	expect_name(client, "unix @fgt-sockets-peer");
+	close(accepted);
+	close(client);
+	close(server);
 }
 
 static void others_keep_what_they_have(void **state)
@@ -307,6 +326,7 @@ int main(void)
 		cmocka_unit_test(sockets_in_no_list_get_none_of_others),
 		cmocka_unit_test(sockets_without_names_get_none_of_others),
 		cmocka_unit_test(unix_sockets_are_named),
+		cmocka_unit_test(client_has_the_name_of_the_server),
 		cmocka_unit_test(others_keep_what_they_have),
 		cmocka_unit_test(sockets_of_polls_are_named),
 	};
