@@ -229,6 +229,17 @@ def test_ordinary_user(bench):
     ok("and an own command", result.returncode == 9 and
        os.path.getsize(f"{out}/y.folded") > 0, result.stderr)
     target.terminate()
+    program = shutil.copy2("/bin/sleep", f"{folder}/shared-name")
+    twins = [bench.start([program, "60"], is_own) for is_own in (False, True)]
+    time.sleep(0.2)
+    result = subprocess.run(
+        as_user([f"{folder}/fgtrace-agent", "record", "-q", "-d", "0.3", "-n",
+                 "shared-name", "-o", f"{out}/z.folded"], True),
+        capture_output=True, text=True, cwd=out)
+    ok("of a name that others use, too, with the reason for what is missing",
+       result.returncode == 0 and re.search(
+           f"1 of 2 processes are missing: .*{twins[0].pid}", result.stderr),
+       result.stderr)
 
 
 def run_in_terminal(command, seconds, send=None):

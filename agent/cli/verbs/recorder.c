@@ -192,14 +192,17 @@ static int attach(struct fgt_recorder *recorder,
 	int error = 0;
 
 	for (uint32_t i = 0; i < processes->count; i++) {
+		struct fgt_why own = { "" };
 		int r = fgt_sampler_add(recorder->sampler, processes->pids[i],
 					0, &recorder->targets[recorder->count],
-					&last);
+					&own);
 
-		if (r == 0)
+		if (r == 0) {
 			recorder->count++;
-		else
+		} else {
 			error = r;
+			last = own;
+		}
 	}
 	if (!recorder->count) {
 		*why = last;
