@@ -382,11 +382,12 @@ enum fgt_exit fgt_export_run(const struct fgt_export *plan,
 {
 	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *part = NULL;
 	struct fgt_why why = { "" };
+	int r;
 
 	if (!fgt_filter_is_any(&plan->filter))
 		return run_all(plan, slice);
-	if (fgt_filter_apply(&plan->filter, slice, &part, &why) < 0)
-		return fgt_complain(plan->verb, FGT_EXIT_FAILURE, "%s",
-				    why.text);
+	r = fgt_filter_apply(&plan->filter, slice, &part, &why);
+	if (r < 0)
+		return fgt_complain(plan->verb, fgt_exit_of(r), "%s", why.text);
 	return run_all(plan, part);
 }
