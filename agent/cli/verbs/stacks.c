@@ -39,6 +39,7 @@ struct stacks_question {
 	struct fgt_now now;
 	struct fgt_range range; /* up to the instant */
 	int32_t pid, tid;
+	bool with_children;
 	struct fgt_filter filter;
 	bool is_past; /* a time was given */
 	enum fgt_form form;
@@ -64,6 +65,7 @@ static int read_question(const struct fgt_arguments *arguments,
 		r = fgt_time_read(at, &question->now, &question->range.to, why);
 	question->pid = (int32_t)pid;
 	question->tid = (int32_t)tid;
+	question->with_children = fgt_options_has(arguments, "children");
 	question->filter = fgt_export_filter(arguments);
 	return r;
 }
@@ -100,15 +102,21 @@ static int record(const struct stacks_question *question,
 		.hz = HZ,
 		.switches = FGT_SWITCHES_BUILT_IN,
 	};
-	const struct fgt_processes alone = { .pids = { question->pid },
-					     .count = 1 };
+	struct fgt_processes processes = { .pids = { question->pid },
+					   .count = 1 };
 	uint64_t from_ns = question->now.mono_ns;
 	int r = fgt_config_load(NULL, &config, why);
 
+	if (r == 0 && question->with_children)
+		r = fgt_processes_add_below(&processes, why);
+	if (r > 0)
+		r = fgt_why_set(why, -E2BIG,
+				"more than %u processes; choose fewer",
+				FGT_PROCESSES_MAX);
 	if (r == 0) {
 		sampling.max_depth = (unsigned int)config->sampling.max_depth;
 		sampling.provider = config->sampling.provider;
-		r = fgt_recorder_new(&sampling, &alone, &recorder, why);
+		r = fgt_recorder_new(&sampling, &processes, &recorder, why);
 	}
 	if (r < 0)
 		return r;
@@ -138,6 +146,20 @@ static int mark_shown(const struct stacks_question *question,
 		       : 0;
 }
 
+/* A part that takes nothing at all, or nothing at that time. */
+static int explain_none(const struct stacks_question *question,
+			const struct fgt_ring_slice *slice, const bool *shown,
+			struct fgt_why *why)
+{
+	for (uint32_t i = 0; i < slice->run_count; i++)
+		if (shown[i])
+			return fgt_why_set(why, -ENODATA,
+					   "no thread passes the filter at "
+					   "that time; leave a part of it out, "
+					   "or give another time (--at)");
+	return fgt_filter_explain(&question->filter, slice, why);
+}
+
 static int print(const struct stacks_question *question,
 		 const struct fgt_ring_slice *slice, struct fgt_why *why)
 {
@@ -159,7 +181,7 @@ static int print(const struct stacks_question *question,
 	memory = shown;
 	r = fgt_moment_new(slice, at_ns, question->tid, shown, &moment);
 	if (r == -ENODATA && shown)
-		return fgt_filter_explain(&question->filter, slice, why);
+		return explain_none(question, slice, shown, why);
 	if (r == -ENODATA)
 		return fgt_why_set(why, r,
 				   "no data in range: no tick, or no such "

@@ -67,6 +67,9 @@ def test_without_daemon(bench, child, expected):
     one = stacks(bench, *none, "-p", str(child.pid), "--tid", str(child.pid))
     ok("--tid shows one thread", len(one["groups"]) == 1 and
        one["groups"][0]["threads"][0]["tid"] == child.pid, one)
+    below = by_tid(stacks(bench, *none, "-p", str(os.getpid()), "--children"))
+    ok("--children shows the processes below", {os.getpid(), child.pid} <=
+       below.keys(), below.keys())
 
 
 def check_markdown(bench, target):
@@ -202,6 +205,11 @@ def test_filters(bench, ask, names):
     none = bench.run("stacks", *ask, "--thread", "nothing")
     ok("a filter that takes nothing names what there is",
        none.returncode == 5 and "threads are" in none.stderr, none)
+    none = bench.run("stacks", *ask, "--thread", "mover", "--tid",
+                     str(next(tid for tid, name in names.items()
+                              if name == "counter")))
+    ok("one that takes nothing at that time says so", none.returncode == 5 and
+       "no thread passes the filter at that time" in none.stderr, none)
 
 
 def expect(bench, name, status, words, *arguments):
