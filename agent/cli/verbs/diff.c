@@ -168,6 +168,23 @@ static int read_spans(const struct fgt_arguments *arguments,
 	return r;
 }
 
+static int check_files(const struct fgt_arguments *arguments,
+		       struct fgt_why *why)
+{
+	static const char *const times[] = { "from", "to", "last",
+					     "against-from", "against-to" };
+
+	for (size_t i = 0; i < sizeof(times) / sizeof(*times); i++)
+		if (arguments->operand_count == 2 &&
+		    fgt_options_has(arguments, times[i]))
+			return fgt_why_set(why, -EINVAL,
+					   "two files are compared whole: "
+					   "leave out --%s, or cut them first "
+					   "with convert --from --to",
+					   times[i]);
+	return 0;
+}
+
 static int read_pair(const struct fgt_arguments *arguments,
 		     const struct fgt_span_choice *spans, struct pair *pair,
 		     struct fgt_why *why)
@@ -391,6 +408,8 @@ static int run(const struct fgt_arguments *arguments)
 
 	if (r == 0)
 		r = fgt_form_read(arguments, &form, &why);
+	if (r == 0)
+		r = check_files(arguments, &why);
 	if (r == 0)
 		r = read_spans(arguments, &spans, &why);
 	if (r < 0)

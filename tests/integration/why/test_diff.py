@@ -75,6 +75,9 @@ def check_filters(bench, paths):
     none = bench.run("diff", *paths, "--state", "none-such")
     ok("a filter that takes nothing is explained", none.returncode == 5 and
        "no sample passes the filter: states are" in none.stderr, none)
+    whole = bench.run("diff", *paths, "--last", "2s")
+    ok("a time is refused beside two files", whole.returncode == 2 and
+       "leave out --last" in whole.stderr, whole)
     none = bench.run("convert", paths[0], "--thread", "none-such", "--json")
     ok("a slice without a sample has no data", none.returncode == 5 and
        "no sample passes the filter: threads are" in none.stderr, none)
