@@ -208,7 +208,7 @@ def test_filters(bench, ask, names):
     none = bench.run("stacks", *ask, "--thread", "mover", "--tid",
                      str(next(tid for tid, name in names.items()
                               if name == "counter")))
-    ok("one that takes nothing at that time says so", none.returncode == 5 and
+    ok("one that takes nothing at that time is explained", none.returncode == 5 and
        "no thread passes the filter at that time" in none.stderr, none)
 
 
