@@ -399,6 +399,7 @@ def test_small_disk(bench, agent_socket):
 
 
 def run(bench):
+    os.chdir(bench.scratch)  # what a full disk does not take is kept there
     pid = start_busy(bench)
     agent_socket = start_sampling(bench, pid)
     test_slices(bench, agent_socket, pid)
