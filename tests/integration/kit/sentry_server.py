@@ -173,6 +173,9 @@ class SentryServer:
             connection.sendall(reply)
 
     def close(self):
+        # It ends accept(): a thread that stays in it accepts for the next
+        # socket of that number once a stop (SIGSTOP) restarts the call.
+        self.listener.shutdown(socket.SHUT_RDWR)
         self.listener.close()
 
 
