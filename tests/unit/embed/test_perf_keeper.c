@@ -37,14 +37,18 @@ struct event {
 	struct fgt_perf_buffer buffer;
 };
 
-/* Of the calling thread. */
+/* Of the calling thread. The keeper may get no CPU for 20 ms. */
 static int open_event(struct fgt_perf_keeper *keeper, struct event *ret_event)
 {
 	const struct perf_event_attr attr =
 		fgt_perf_attr(PERF_COUNT_SW_CPU_CLOCK, PERIOD_NS, STACK_BYTES);
+	int tries = 0, rc;
 
-	return fgt_perf_keeper_open(keeper, &attr, gettid(), PAGES,
-				    &ret_event->buffer, &ret_event->fd);
+	do {
+		rc = fgt_perf_keeper_open(keeper, &attr, gettid(), PAGES,
+					  &ret_event->buffer, &ret_event->fd);
+	} while (rc == -EBUSY && ++tries < 500 && poll(NULL, 0, 1) == 0);
+	return rc;
 }
 
 static void close_event(struct fgt_perf_keeper *keeper, struct event *event)
