@@ -196,9 +196,9 @@ static int build_threads(struct building *building)
 /* ---- Runs ------------------------------------------------------------- */
 
 /* What a wait for events is for is known from its second tick on: the first one
- * joins the run after it. */
-static bool is_joined(const struct fgt_ring_slice *slice,
-		      const struct fgt_run *run, struct fgt_run *later)
+ * joins the run after it. False: it does not. */
+static bool join_later(const struct fgt_ring_slice *slice,
+		       const struct fgt_run *run, struct fgt_run *later)
 {
 	const struct fgt_slice_wait *wait, *named;
 
@@ -247,7 +247,7 @@ static int build_thread_runs(struct building *building,
 						   piece.wait - 1, run);
 		if (error)
 			return error;
-		if (run + 1 < end && is_joined(slice, run, run + 1))
+		if (run + 1 < end && join_later(slice, run, run + 1))
 			run++;
 	}
 	memmove(first, run, (size_t)(end - run) * sizeof(*run));

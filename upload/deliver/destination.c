@@ -50,7 +50,6 @@ int fgt_destination_send(const struct fgt_destination *destination,
 		.outcome = ret_outcome,
 		.why = why,
 	};
-
 	int r;
 
 	memset(ret_outcome, 0, sizeof(*ret_outcome));

@@ -112,7 +112,7 @@ struct fgt_delivery_result {
 	int32_t error; /* 0, -EAGAIN: try later; else do not try again */
 	uint32_t retry_after_s;
 	uint32_t payloads;
-	uint32_t is_refused; /* 401, 403 */
+	uint32_t is_refused; /* as in struct fgt_dispatch_outcome */
 	uint32_t is_partial; /* without some of its profile */
 	uint32_t is_reported; /* the head's discards have arrived */
 	struct fgt_ratelimits limits;

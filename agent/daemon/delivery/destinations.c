@@ -87,7 +87,6 @@ static void look_again(const struct fgt_destinations *destinations,
 {
 	const struct fgt_config *config = destinations->config;
 
-	entry->loaded_ns = fgt_loop_now();
 	for (size_t i = 0; config && i < config->upload.destination_count; i++)
 		if (!strcmp(config->upload.destinations[i].name, entry->name))
 			load_entry(entry, config,

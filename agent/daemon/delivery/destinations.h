@@ -44,7 +44,7 @@ struct fgt_destination_entry {
 	char where[FGT_DESTINATION_WHERE_MAX]; /* without secrets */
 	struct fgt_destination *destination; /* NULL: why it has none */
 	struct fgt_why why;
-	uint64_t loaded_ns; /* CLOCK_MONOTONIC; or when that failed last */
+	uint64_t loaded_ns; /* CLOCK_MONOTONIC: the last try */
 	bool is_of_transactions; /* named in upload.transactions */
 	bool is_proven; /* its last try succeeded: it may have two at once */
 	bool is_refused; /* it answered 401 or 403 since it was loaded */
@@ -65,7 +65,8 @@ struct fgt_destinations {
 
 /*
  * Takes over what a configuration has, which lives until the next call: reads
- * secrets, and logs what cannot be read. Counters of destinations that keep their name stay.
+ * secrets, and logs what cannot be read. Counters of destinations that keep
+ * their name stay.
  */
 void fgt_destinations_load(struct fgt_destinations *destinations,
 			   const struct fgt_config *config);
