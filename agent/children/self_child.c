@@ -6,11 +6,15 @@
 #include "agent/children/self_child.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -139,6 +143,35 @@ bool fgt_self_child_is_asked(int argc, char **argv, const char *name,
 		return false;
 	prctl(PR_SET_NAME, name);
 	return true;
+}
+
+/* The kernel's number for a child that was not waited for; 0: unknown. */
+static pid_t find_pid(int pid_fd)
+{
+	char path[32], text[512];
+	const char *line;
+	ssize_t len;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", pid_fd);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	len = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	fgt_fd_close(fd);
+	text[len > 0 ? len : 0] = 0;
+	line = strstr(text, "\nPid:");
+	return line ? (pid_t)strtol(line + strlen("\nPid:"), NULL, 10) : 0;
+}
+
+void fgt_self_child_set_first(int pid_fd, bool is_first)
+{
+	const struct sched_param param = { .sched_priority = is_first };
+	pid_t pid = find_pid(pid_fd);
+
+	if (pid > 0)
+		(void)sched_setscheduler(pid,
+					 (is_first ? SCHED_FIFO : SCHED_OTHER) |
+						 SCHED_RESET_ON_FORK,
+					 &param);
 }
 
 void fgt_self_child_lose(int fd, int pid_fd)

@@ -43,6 +43,13 @@ int fgt_self_child_start(const struct fgt_self_child *child, int *ret_fd,
 bool fgt_self_child_is_asked(int argc, char **argv, const char *name,
 			     const char *verb);
 
+/*
+ * Lets it go before all programs of the usual class, as the sampler does, or no
+ * longer: a nice value has no effect between sessions where the kernel groups
+ * them. Without the right to do so, nothing changes.
+ */
+void fgt_self_child_set_first(int pid_fd, bool is_first);
+
 /* If its end of the socket fd is closed, child_ends.h reports how it ended, also
  * where it is killed now. */
 void fgt_self_child_lose(int fd, int pid_fd);

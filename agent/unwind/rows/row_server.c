@@ -332,7 +332,7 @@ int fgt_row_server_ask(struct fgt_row_server *server,
 	int r = 0;
 
 	if (server->is_asked && !is_mine)
-		(void)take_answer(server, 0, ret_bytes, ret_len);
+		(void)take_answer(server, until_ns, ret_bytes, ret_len);
 	if (server->is_asked && !is_mine)
 		return -EAGAIN;
 	for (int i = 0; i < 2; i++) {

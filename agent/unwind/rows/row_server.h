@@ -2,7 +2,7 @@
 /*
  * One row server, seen from the sampler's process: its start, a question and
  * its answer, its end. At most one question is under way; one whose answer was
- * late stays so, and is waited for again when it is asked again.
+ * late stays so, and is waited for first when it or another one is asked.
  *
  * MT-Unsafe for one server | AS-Unsafe
  */

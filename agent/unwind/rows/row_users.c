@@ -7,9 +7,11 @@
 #include "agent/unwind/rows/row_users.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <string.h>
 #include <time.h>
 
+#include "agent/children/self_child.h"
 #include "ringbuf/base/clock.h"
 
 #define MS_NS UINT64_C(1000000)
@@ -23,6 +25,7 @@
 #define TURN_ALL_NS (8 * MS_NS)
 #define BURST_NS    (400 * MS_NS)
 #define REFILL_PART 20u
+#define PROMPT_NS   UINT64_C(300000)
 #define RULES_LEAST ((uint64_t)8 << 20) /* of a server */
 
 /* ---- The list -------------------------------------------------------------- */
@@ -149,6 +152,34 @@ static uint64_t allowed_wait(struct fgt_row_servers *servers,
 					    TURN_ONE_NS - user->waited_ns));
 }
 
+/*
+ * A server that has not answered in PROMPT_NS waits for a CPU, most often: for
+ * the rest of the wait it has the sampler's class, if the sampler has it.
+ */
+static int ask_pressingly(struct fgt_row_server *server,
+			  struct fgt_image_served *file,
+			  const struct fgt_rows_request *question,
+			  uint64_t now_ns, uint64_t wait_ns,
+			  const uint8_t **ret_bytes, size_t *ret_len)
+{
+	uint64_t prompt_ns = least(PROMPT_NS, wait_ns);
+	int r = fgt_row_server_ask(server, file, question, now_ns + prompt_ns,
+				   ret_bytes, ret_len);
+	bool is_first;
+
+	if (r != -EAGAIN || !server->is_asked || prompt_ns == wait_ns)
+		return r;
+	is_first = (sched_getscheduler(0) & ~SCHED_RESET_ON_FORK) == SCHED_FIFO;
+	if (is_first)
+		fgt_self_child_set_first(server->pid_fd, true);
+	r = fgt_row_server_ask(server, file, question, now_ns + wait_ns,
+			       ret_bytes, ret_len);
+	/* It may have been lost meanwhile. */
+	if (is_first && server->pid_fd >= 0)
+		fgt_self_child_set_first(server->pid_fd, false);
+	return r;
+}
+
 static int ask_sampler(struct fgt_row_servers *servers,
 		       struct fgt_row_user *user, struct fgt_image_served *file,
 		       const struct fgt_rows_request *question, uint64_t now_ns,
@@ -159,8 +190,8 @@ static int ask_sampler(struct fgt_row_servers *servers,
 
 	if (!wait_ns)
 		return -EAGAIN;
-	r = fgt_row_server_ask(&user->server, file, question, now_ns + wait_ns,
-			       ret_bytes, ret_len);
+	r = ask_pressingly(&user->server, file, question, now_ns, wait_ns,
+			   ret_bytes, ret_len);
 	took_ns = fgt_clock_ns(CLOCK_MONOTONIC) - now_ns;
 	servers->waited_ns += took_ns;
 	user->waited_ns += took_ns;

@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <linux/close_range.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,6 +34,7 @@
 struct description {
 	char thread[16];
 	int descriptor_count; /* beside 0 to 2 */
+	int policy; /* SCHED_… */
 	bool has_secret;
 };
 
@@ -50,6 +52,8 @@ static void describe(void)
 		prctl(PR_GET_NAME, description.thread);
 		for (int fd = STDERR_FILENO + 1; fd < 256; fd++)
 			description.descriptor_count += fcntl(fd, F_GETFD) >= 0;
+		description.policy = sched_getscheduler(0) &
+				     ~SCHED_RESET_ON_FORK;
 		description.has_secret = getenv("FGT_TEST_SECRET");
 		send(FGT_SELF_CHILD_FD, &description, sizeof(description),
 		     MSG_NOSIGNAL);
@@ -100,6 +104,37 @@ static void killed_child_closes_its_socket(void **state)
 	fgt_self_child_end(pid_fd);
 	assert_int_equal(fcntl(pid_fd, F_GETFD), -1);
 	assert_int_equal(recv(fd, &byte, 1, MSG_DONTWAIT), 0);
+	close(fd);
+}
+
+static int ask_policy(int fd)
+{
+	struct description description;
+
+	assert_int_equal(send(fd, "?", 1, MSG_NOSIGNAL), 1);
+	assert_true(is_readable(fd));
+	assert_int_equal(recv(fd, &description, sizeof(description), 0),
+			 sizeof(description));
+	return description.policy;
+}
+
+/* Where this process may not, nothing changes. */
+static void child_goes_first_while_that_is_wanted(void **state)
+{
+	const struct sched_param first = { .sched_priority = 1 }, other = { 0 };
+	bool may = sched_setscheduler(0, SCHED_FIFO, &first) == 0;
+	int fd, pid_fd;
+
+	(void)state;
+	if (may)
+		assert_int_equal(sched_setscheduler(0, SCHED_OTHER, &other), 0);
+	assert_int_equal(fgt_self_child_start(&usual, &fd, &pid_fd), 0);
+	assert_int_equal(ask_policy(fd), SCHED_OTHER);
+	fgt_self_child_set_first(pid_fd, true);
+	assert_int_equal(ask_policy(fd), may ? SCHED_FIFO : SCHED_OTHER);
+	fgt_self_child_set_first(pid_fd, false);
+	assert_int_equal(ask_policy(fd), SCHED_OTHER);
+	fgt_self_child_end(pid_fd);
 	close(fd);
 }
 
@@ -226,6 +261,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(
 			child_has_its_socket_and_nothing_of_the_parent),
 		cmocka_unit_test(killed_child_closes_its_socket),
+		cmocka_unit_test(child_goes_first_while_that_is_wanted),
 		cmocka_unit_test(an_end_from_outside_is_reported_once),
 		cmocka_unit_test(an_end_that_was_caused_is_not_reported),
 		cmocka_unit_test(only_its_arguments_make_a_child),
