@@ -23,10 +23,8 @@
 
 #define LOG_BYTES (2u << 20)
 /* Of an entry of /proc/PID/pagemap. */
-/* Not among the numbers that programs give to their tasks and spans. */
-#define SERIAL_FIRST (UINT64_C(1) << 63)
-#define TRACK_FIRST  (UINT32_C(1) << 31)
-#define SPAN_NAME    "OpenTelemetry span"
+#define TRACK_FIRST (UINT32_C(1) << 31)
+#define SPAN_NAME   "OpenTelemetry span"
 
 struct traced {
 	int32_t tid;
@@ -170,7 +168,7 @@ static int begin_traces(struct fgt_sampled *sampled)
 	/* No other process reads it. */
 	fgt_span_log_unshare(traces->log);
 	fgt_target_set_traces(sampled->target, traces->log);
-	traces->serial = SERIAL_FIRST;
+	traces->serial = FGT_NUMBER_OBSERVED;
 	sampled->traces = traces;
 	return 0;
 }

@@ -46,6 +46,8 @@
 #define FGT_NUMBER_DEPTH_BITS  6
 #define FGT_NUMBER_SERIAL_ONE  (UINT64_C(1) << 21)
 #define FGT_NUMBER_SERIAL_MASK (~(FGT_NUMBER_SERIAL_ONE - 1))
+/* Of tasks and spans that a sampler made of contexts of threads. */
+#define FGT_NUMBER_OBSERVED (UINT64_C(1) << 63)
 _Static_assert(FGT_SPAN_DEPTH_MAX == 1u << FGT_NUMBER_DEPTH_BITS,
 	       "every depth has a number");
 

@@ -4,7 +4,8 @@
  * trace's name, and publish contexts, written from the specification alone
  * (OTEP 4719 and 4947).
  *
- * traced LIBRARY WAY [MS]; traced-own WAY [MS]. Prints "ready PID", works until
+ * traced LIBRARY WAY [MS]; traced-own WAY [MS]; traced-transactions SOCKET [MS],
+ * where libfgtrace publishes them. Prints "ready PID", works until
  * its input ends, then prints "span TID TRACE BEGIN END" for each span that has
  * ended, CLOCK_MONOTONIC in ns. A span takes 2.5 times MS (400). Ways:
  *   pointer   each span has a record, the variable changes
@@ -24,6 +25,10 @@
 #include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
+
+#ifdef IS_LIBRARY
+#include <fgtrace.h>
+#endif
 
 #ifndef PR_SET_VMA
 #define PR_SET_VMA	     0x53564d61
@@ -64,7 +69,7 @@ static atomic_uint_least64_t spans;
 
 #ifdef IS_OWN
 void set_context(void *record);
-#else
+#elif !defined(IS_LIBRARY)
 static void (*set_context)(void *record);
 #endif
 
@@ -76,6 +81,20 @@ static uint64_t now_ns(clockid_t clock)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+#ifdef IS_LIBRARY
+static void start_library(const char *socket)
+{
+	const struct fgt_options options = {
+		.size = sizeof(options),
+		.mode = FGT_AGENT,
+		.socket = socket,
+		.service_name = "traced",
+	};
+
+	if (fgt_start(&options) < 0)
+		abort();
+}
+#else
 static void publish_process(void)
 {
 	/* Resource { attributes { "service.name": "traced" } } */
@@ -98,6 +117,7 @@ static void publish_process(void)
 	memcpy(header->signature, "OTEL_CTX", 8);
 	atomic_store(&header->published_at_ns, now_ns(CLOCK_BOOTTIME));
 }
+#endif
 
 static void __attribute__((noinline)) burn_ms(unsigned int ms)
 {
@@ -132,6 +152,7 @@ TRACE(span_of_4)
 static void (*const traces[TRACES])(unsigned int) = { span_of_1, span_of_2,
 						      span_of_3, span_of_4 };
 
+#ifndef IS_LIBRARY
 static void fill(struct record *record, unsigned int trace)
 {
 	uint64_t span = atomic_fetch_add(&spans, 1) + 1;
@@ -172,6 +193,7 @@ static void *hostile(unsigned int i)
 		return (void *)UINT64_MAX;
 	}
 }
+#endif
 
 /* The context is set all that time. */
 static void note(unsigned int trace, uint64_t begin_ns, uint64_t end_ns)
@@ -194,6 +216,52 @@ static void print_spans(void)
 			       (unsigned long long)ended[i].end_ns);
 }
 
+#ifdef IS_LIBRARY
+/* A transaction of this thread for each span; every second one ends in another
+ * thread, as those of event loops do. */
+static void *end(void *transaction)
+{
+	fgt_transaction_finish(transaction);
+	return NULL;
+}
+
+static void end_elsewhere(struct fgt_transaction *transaction)
+{
+	pthread_t other;
+
+	if (pthread_create(&other, NULL, end, transaction) ||
+	    pthread_join(other, NULL))
+		abort();
+}
+
+static void *work(void *argument)
+{
+	unsigned int thread = (unsigned int)(uintptr_t)argument;
+
+	for (unsigned int i = 0;; i++) {
+		unsigned int trace = (i + thread) % TRACES;
+		struct fgt_transaction *transaction =
+			fgt_transaction_begin("traced", NULL);
+		char header[64];
+		uint64_t begin_ns;
+
+		snprintf(header, sizeof(header), "00-fe%030x-%016x-01",
+			 trace + 1, i + 1);
+		if (!transaction ||
+		    fgt_transaction_set_parent(transaction, header) < 0)
+			abort();
+		begin_ns = now_ns(CLOCK_MONOTONIC);
+		traces[trace](part_ms + part_ms / 6 * thread);
+		note(trace, begin_ns, now_ns(CLOCK_MONOTONIC));
+		if (i % 2)
+			fgt_transaction_finish(transaction);
+		else
+			end_elsewhere(transaction);
+		sleep_ms(15);
+	}
+	return NULL;
+}
+#else
 static void *work(void *argument)
 {
 	unsigned int thread = (unsigned int)(uintptr_t)argument;
@@ -220,6 +288,7 @@ static void *work(void *argument)
 	}
 	return NULL;
 }
+#endif
 
 int main(int argc, char **argv)
 {
@@ -231,6 +300,9 @@ int main(int argc, char **argv)
 	if (argc > 2 && atoi(argv[argc - 1]) > 0)
 		part_ms = (unsigned int)atoi(argv[--argc]);
 	way = argv[argc - 1];
+#ifdef IS_LIBRARY
+	start_library(way);
+#else
 #ifndef IS_OWN
 	void *library = dlopen(argv[1], RTLD_NOW);
 
@@ -242,6 +314,7 @@ int main(int argc, char **argv)
 #endif
 	if (strcmp(way, "silent"))
 		publish_process();
+#endif
 	for (uintptr_t i = 0; i < THREADS; i++)
 		if (pthread_create(&thread, NULL, work, (void *)i))
 			return 1;

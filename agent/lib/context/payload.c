@@ -8,9 +8,14 @@
 
 #include <string.h>
 
+#include "agent/lib/context/thread_trace.h"
 #include "agent/lib/settings.h"
 
 #define WIRE_BYTES 2u
+/* Numbers of fields. */
+#define RESOURCE_ATTRIBUTES 1u
+#define CONTEXT_RESOURCE    1u
+#define CONTEXT_ATTRIBUTES  2u
 
 struct message {
 	uint8_t bytes[FGT_PAYLOAD_MAX];
@@ -36,9 +41,9 @@ static void put_field(struct message *message, unsigned int number,
 	message->len += len;
 }
 
-/* Resource.attributes: KeyValue { key, AnyValue { string_value } }. */
-static void put_attribute(struct message *resource, const char *key,
-			  const char *text)
+/* KeyValue { key, AnyValue { string_value } }, a field of that number. */
+static void put_attribute(struct message *message, unsigned int number,
+			  const char *key, const char *text)
 {
 	struct message value = { .len = 0 }, pair = { .len = 0 };
 
@@ -47,7 +52,7 @@ static void put_attribute(struct message *resource, const char *key,
 	put_field(&value, 1, text, strlen(text));
 	put_field(&pair, 1, key, strlen(key));
 	put_field(&pair, 2, value.bytes, value.len);
-	put_field(resource, 1, pair.bytes, pair.len);
+	put_field(message, number, pair.bytes, pair.len);
 }
 
 size_t fgt_payload_write(const struct fgt_options *options,
@@ -55,15 +60,19 @@ size_t fgt_payload_write(const struct fgt_options *options,
 {
 	struct message resource = { .len = 0 }, context = { .len = 0 };
 
-	put_attribute(&resource, "service.name", options->service_name);
-	put_attribute(&resource, "service.namespace",
+	put_attribute(&resource, RESOURCE_ATTRIBUTES, "service.name",
+		      options->service_name);
+	put_attribute(&resource, RESOURCE_ATTRIBUTES, "service.namespace",
 		      options->service_namespace);
-	put_attribute(&resource, "service.version", options->service_version);
-	put_attribute(&resource, "service.instance.id",
+	put_attribute(&resource, RESOURCE_ATTRIBUTES, "service.version",
+		      options->service_version);
+	put_attribute(&resource, RESOURCE_ATTRIBUTES, "service.instance.id",
 		      options->service_instance);
-	put_attribute(&resource, "deployment.environment.name",
-		      options->environment);
-	put_field(&context, 1, resource.bytes, resource.len);
+	put_attribute(&resource, RESOURCE_ATTRIBUTES,
+		      "deployment.environment.name", options->environment);
+	put_field(&context, CONTEXT_RESOURCE, resource.bytes, resource.len);
+	put_attribute(&context, CONTEXT_ATTRIBUTES,
+		      "threadlocal.schema_version", FGT_THREAD_TRACE_SCHEMA);
 	memcpy(ret_bytes, context.bytes, context.len);
 	return context.len;
 }

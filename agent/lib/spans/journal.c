@@ -40,8 +40,11 @@ struct fgt_span_log *fgt_journal_log(void)
 /* The thread's chunk of the log needs no cleanup: see span_log.h. */
 static void thread_ended(void *thread)
 {
+	struct fgt_caller *self = thread;
+
 	fgt_caller_known = NULL;
-	free(thread);
+	fgt_thread_trace_free(self->trace);
+	free(self);
 }
 
 /* The log's memory is shared with the parent, which still writes to it. */
@@ -56,8 +59,12 @@ static void in_child(void)
 		fgt_span_log_abandon(log);
 	pthread_mutex_init(&journal.opening, NULL);
 	fgt_task_table_forked();
+	fgt_thread_trace_forked(fgt_caller_known ? fgt_caller_known->trace
+						 : NULL);
 	if (fgt_caller_known)
-		*fgt_caller_known = (struct fgt_caller){ .tid = gettid() };
+		*fgt_caller_known =
+			(struct fgt_caller){ .tid = gettid(),
+					     .trace = fgt_caller_known->trace };
 }
 
 static void prepare(void)

@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <unistd.h>
 
+#include "agent/lib/context/thread_trace.h"
 #include "ringbuf/spans/span_log.h"
 
 /* One thread of the program; used by that thread only. */
@@ -19,10 +20,11 @@ struct fgt_caller {
 	int32_t tid;
 	uint64_t task; /* the current one, perhaps ended; 0: none */
 	struct fgt_span_writer writer;
+	struct fgt_thread_trace *trace; /* NULL before its first one */
 };
 
-/* The library's only thread-local variable. Initial-exec: read without a
- * call. */
+/* Initial-exec: read without a call. The library's other thread-local variable
+ * is for readers of contexts: agent/lib/context/thread_trace.h. */
 extern __thread struct fgt_caller *fgt_caller_known
 	__attribute__((tls_model("initial-exec")));
 

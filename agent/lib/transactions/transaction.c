@@ -13,6 +13,16 @@
 #include "agent/lib/settings.h"
 #include "agent/lib/spans/journal.h"
 
+static void show_trace(const struct fgt_transaction *transaction)
+{
+	struct fgt_caller *self;
+
+	if (fgt_caller_get(&self) == 0)
+		fgt_thread_trace_enter(&self->trace, transaction,
+				       transaction->facts.trace_id,
+				       transaction->facts.span_id);
+}
+
 static void set_facts(struct fgt_transaction *transaction)
 {
 	struct fgt_transaction_facts *facts = &transaction->facts;
@@ -51,6 +61,7 @@ struct fgt_transaction *fgt_transaction_begin(const char *name, const char *op)
 			       op && *op ? op : "default");
 	strcpy(transaction->status, "ok");
 	set_facts(transaction);
+	show_trace(transaction);
 	return transaction;
 }
 
@@ -94,12 +105,22 @@ int fgt_transaction_set_status(struct fgt_transaction *transaction,
 int fgt_transaction_set_parent(struct fgt_transaction *transaction,
 			       const char *header)
 {
+	struct fgt_transaction_facts *facts;
+	struct fgt_caller *self;
+	int r;
+
 	if (!transaction)
 		return 0;
 	if (!header)
 		return -EINVAL;
-	return fgt_trace_id_parse(header, transaction->facts.trace_id,
-				  transaction->facts.parent_span_id);
+	facts = &transaction->facts;
+	pthread_mutex_lock(&transaction->lock);
+	r = fgt_trace_id_parse(header, facts->trace_id, facts->parent_span_id);
+	if (r == 0 && fgt_caller_get(&self) == 0)
+		fgt_thread_trace_change(self->trace, transaction,
+					facts->trace_id, facts->span_id);
+	pthread_mutex_unlock(&transaction->lock);
+	return r;
 }
 
 int fgt_transaction_get_trace(const struct fgt_transaction *transaction,
@@ -241,8 +262,18 @@ int fgt_transaction_adopt(struct fgt_transaction *transaction)
 		return 0;
 	pthread_mutex_lock(&transaction->lock);
 	r = begin_thread_run(transaction);
+	if (r == 0)
+		show_trace(transaction);
 	pthread_mutex_unlock(&transaction->lock);
 	return r;
+}
+
+static void leave_trace(const struct fgt_transaction *transaction)
+{
+	struct fgt_caller *self;
+
+	if (fgt_caller_get(&self) == 0)
+		fgt_thread_trace_leave(self->trace, transaction);
 }
 
 int fgt_transaction_leave(struct fgt_transaction *transaction)
@@ -256,20 +287,38 @@ int fgt_transaction_leave(struct fgt_transaction *transaction)
 	if (thread_run && !thread_run->to_ns)
 		thread_run->to_ns = fgt_now();
 	pthread_mutex_unlock(&transaction->lock);
+	leave_trace(transaction);
 	return 0;
 }
 
 /* ---- The end ----------------------------------------------------------- */
+
+/* Most transactions have run in the thread that ends them, only. */
+static void end_trace(const struct fgt_transaction *transaction)
+{
+	int32_t tid = fgt_caller_tid();
+	bool is_elsewhere = false;
+
+	leave_trace(transaction);
+	for (size_t i = 0; i < transaction->thread_run_count; i++)
+		is_elsewhere |= !transaction->thread_runs[i].to_ns &&
+				transaction->thread_runs[i].tid != tid;
+	if (is_elsewhere)
+		fgt_thread_trace_end(transaction);
+}
 
 int fgt_transaction_finish(struct fgt_transaction *transaction)
 {
 	if (!transaction)
 		return 0;
 	transaction->facts.end_ns = fgt_now();
+	end_trace(transaction);
 	return fgt_transactions_finish(transaction);
 }
 
 void fgt_transaction_drop(struct fgt_transaction *transaction)
 {
+	if (transaction)
+		end_trace(transaction);
 	fgt_transaction_free(transaction);
 }

@@ -26,7 +26,8 @@ struct fgt_transaction {
 	 * [FGT_TRANSACTION_THREAD_RUNS] once there is another run. */
 	struct fgt_thread_run own, *thread_runs;
 	size_t thread_run_count;
-	/* Protects thread_runs. Innermost. */
+	/* Protects thread_runs, and the ids of the trace where another thread
+	 * may adopt. Locks of agent/lib/context nest inside. */
 	pthread_mutex_t lock;
 	/* From here on not zeroed at the begin. */
 	char name[FGT_TRANSACTION_NAME + 1];

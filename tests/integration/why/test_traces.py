@@ -191,6 +191,9 @@ def main():
         check_traces(bench, "short", record(
             bench, socket, "short", [own, "in-place", SHORT_MS], seconds=12),
             0.998)
+        check_traces(bench, "transactions", record(
+            bench, socket, "transactions",
+            [bench.program("traced-transactions"), socket]))
         check_traces(bench, "gnu2", record(
             bench, socket, "gnu2", [other, library["gnu2"], "in-place"]))
         for dialect in library if os.environ.get("FGT_TESTS_SOAK") else ():

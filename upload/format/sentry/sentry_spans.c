@@ -34,13 +34,15 @@ struct spans {
 
 /* ---- Which ones --------------------------------------------------------- */
 
-/* Its part within the transaction; 0: it does not belong to it. */
+/* Its part within the transaction; 0: it does not belong to it. A context of a
+ * thread of a transaction is the transaction again. */
 static uint64_t duration(const struct fgt_sentry_spans *about, uint64_t number,
 			 uint64_t begin_ns, uint64_t end_ns, int32_t tid)
 {
 	if (!end_ns || end_ns > about->end_ns)
 		end_ns = about->end_ns;
 	if (!number ||
+	    (about->thread_run_count && (number & FGT_NUMBER_OBSERVED)) ||
 	    !fgt_thread_runs_overlap(about->thread_runs,
 				     about->thread_run_count, tid, begin_ns,
 				     end_ns) ||
