@@ -72,15 +72,17 @@ static void publish(struct fgt_thread_trace *trace)
 	atomic_store_explicit(&record->valid, 1, memory_order_release);
 }
 
+/* Of 0 to 9 and a to f. */
+static uint8_t value_of(char digit)
+{
+	return (uint8_t)((digit & 15) + (digit >= 'a' ? 9 : 0));
+}
+
 static void parse(const char *digits, uint8_t *ret_bytes, size_t count)
 {
-	static const char values[] = "0123456789abcdef";
-
 	for (size_t i = 0; i < count; i++)
-		ret_bytes[i] =
-			(uint8_t)((strchr(values, digits[2 * i]) - values)
-					  << 4 |
-				  (strchr(values, digits[2 * i + 1]) - values));
+		ret_bytes[i] = (uint8_t)(value_of(digits[2 * i]) << 4 |
+					 value_of(digits[2 * i + 1]));
 }
 
 /* ---- Those of a thread -------------------------------------------------- */
