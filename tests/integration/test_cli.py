@@ -187,6 +187,8 @@ def test_usage(bench):
              "-n", "cat"),
             ("config of nothing", "argument is missing", "config"),
             ("unknown action", "config check", "config", "chek"),
+            ("stacks of both", "leave one out", "stacks", "/x.fgt", "-p", "1"),
+            ("why of both", "leave one out", "why", "/x.fgt", "-n", "x"),
             ("missing configuration", "", "config", "check", "-c", "/none")):
         if name == "no destination":
             continue  # record has no upload: an unknown flag

@@ -300,6 +300,21 @@ int fgt_fetch_read_target(const struct fgt_arguments *arguments,
 	return 0;
 }
 
+int fgt_fetch_refuse_target(const struct fgt_arguments *arguments,
+			    struct fgt_why *why)
+{
+	static const char *const flags[] = { "pid", "name", "children", "all" };
+
+	for (size_t i = 0; i < sizeof(flags) / sizeof(*flags); i++)
+		if (fgt_options_has(arguments, flags[i]))
+			return fgt_why_set(why, -EINVAL,
+					   "--%s chooses targets of a daemon, "
+					   "not of %s: leave one out (--tid "
+					   "and --thread choose in a file)",
+					   flags[i], arguments->operands[0]);
+	return 0;
+}
+
 enum fgt_exit fgt_fetch_exit(int error)
 {
 	switch (error) {

@@ -77,6 +77,10 @@ int fgt_fetch_slices(const struct fgt_fetch *fetch,
 int fgt_fetch_read_target(const struct fgt_arguments *arguments,
 			  struct fgt_fetch *fetch, struct fgt_why *why);
 
+/* The same flags beside a file: -EINVAL if one is given. */
+int fgt_fetch_refuse_target(const struct fgt_arguments *arguments,
+			    struct fgt_why *why);
+
 /*
  * Sets the target of a request: "1234" is a pid, anything else a name.
  * -EINVAL.

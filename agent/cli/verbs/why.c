@@ -200,6 +200,8 @@ static int run(const struct fgt_arguments *arguments)
 	int r;
 
 	fgt_now_read(&question.now);
+	if (is_file && fgt_fetch_refuse_target(arguments, &why) < 0)
+		return fgt_complain(NAME, FGT_EXIT_USAGE, "%s", why.text);
 	if (is_file) {
 		r = fgt_input_load(arguments->operands[0], &slice, &why);
 		if (r < 0)
