@@ -22,7 +22,7 @@
 #include "ringbuf/spans/span_log.h"
 
 #define LOG_BYTES (2u << 20)
-/* Of an entry of /proc/PID/pagemap. */
+/* Not among the tracks that programs give to their tasks. */
 #define TRACK_FIRST (UINT32_C(1) << 31)
 #define SPAN_NAME   "OpenTelemetry span"
 

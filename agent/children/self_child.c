@@ -145,8 +145,7 @@ bool fgt_self_child_is_asked(int argc, char **argv, const char *name,
 	return true;
 }
 
-/* The kernel's number for a child that was not waited for; 0: unknown. */
-static pid_t find_pid(int pid_fd)
+int32_t fgt_self_child_pid(int pid_fd)
 {
 	char path[32], text[512];
 	const char *line;
@@ -159,19 +158,28 @@ static pid_t find_pid(int pid_fd)
 	fgt_fd_close(fd);
 	text[len > 0 ? len : 0] = 0;
 	line = strstr(text, "\nPid:");
-	return line ? (pid_t)strtol(line + strlen("\nPid:"), NULL, 10) : 0;
+	len = line ? strtol(line + strlen("\nPid:"), NULL, 10) : 0;
+	return len > 0 ? (int32_t)len : 0;
 }
 
-void fgt_self_child_set_first(int pid_fd, bool is_first)
+static int set_class(int32_t pid, int class, int priority)
 {
-	const struct sched_param param = { .sched_priority = is_first };
-	pid_t pid = find_pid(pid_fd);
+	const struct sched_param param = { .sched_priority = priority };
 
-	if (pid > 0)
-		(void)sched_setscheduler(pid,
-					 (is_first ? SCHED_FIFO : SCHED_OTHER) |
-						 SCHED_RESET_ON_FORK,
-					 &param);
+	return sched_setscheduler(pid, class, &param) < 0 ? -errno : 0;
+}
+
+int fgt_self_child_raise(int32_t pid, int *ret_class)
+{
+	*ret_class = sched_getscheduler(pid);
+	if (*ret_class < 0)
+		return -errno;
+	return set_class(pid, SCHED_FIFO | SCHED_RESET_ON_FORK, 1);
+}
+
+int fgt_self_child_lower(int32_t pid, int class)
+{
+	return set_class(pid, class, 0);
 }
 
 void fgt_self_child_lose(int fd, int pid_fd)

@@ -43,12 +43,17 @@ int fgt_self_child_start(const struct fgt_self_child *child, int *ret_fd,
 bool fgt_self_child_is_asked(int argc, char **argv, const char *name,
 			     const char *verb);
 
+/* The number of a child that has not been waited for; 0: unknown. */
+int32_t fgt_self_child_pid(int pid_fd);
+
 /*
- * Lets it go before all programs of the usual class, as the sampler does, or no
- * longer: a nice value has no effect between sessions where the kernel groups
- * them. Without the right to do so, nothing changes.
+ * Gives a child the real-time class SCHED_FIFO, with the least priority, and
+ * takes it away again: *ret_class is for that. A nice value would have no effect
+ * where the kernel gives each session its part of the CPUs (autogroup). pid:
+ * must not have been waited for. -errno.
  */
-void fgt_self_child_set_first(int pid_fd, bool is_first);
+int fgt_self_child_raise(int32_t pid, int *ret_class);
+int fgt_self_child_lower(int32_t pid, int class);
 
 /* If its end of the socket fd is closed, child_ends.h reports how it ended, also
  * where it is killed now. */

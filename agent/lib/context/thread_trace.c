@@ -1,29 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Publishes the traces of threads. Runs in the program's threads; must not wait
- * for anything but a few instructions of another thread. A reader stops the
- * thread, or reads twice: a record that is being changed is not valid.
+ * for anything but a few instructions of another thread.
+ *
+ * A reader stops the thread and reads, or reads twice. So only the thread itself
+ * writes ids to its record; another one makes it invalid at most, and the thread
+ * shows what is left at its next call.
  */
 #include "agent/lib/context/thread_trace.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define OPEN_MAX    8u
-#define TRACE_BYTES 16u
-#define SPAN_BYTES  8u
-#define IS_RECORDED 1 /* a flag of W3C's trace context */
-
-struct trace_ids {
-	uint8_t trace[TRACE_BYTES], span[SPAN_BYTES];
-};
+#define OPEN_MAX FGT_THREAD_TRACES_MAX
+/* W3C's flag: the caller may have recorded the trace. A transaction is, until
+ * its end decides whether it is kept. */
+#define SAMPLED 1
 
 struct trace_record {
-	struct trace_ids ids;
+	uint8_t ids[FGT_THREAD_TRACE_IDS];
 	_Atomic uint8_t valid; /* 1: to be read */
 	uint8_t trace_flags;
 	uint16_t attributes_bytes; /* no attribute follows */
@@ -32,13 +31,12 @@ _Static_assert(sizeof(struct trace_record) == 28, "as readers expect it");
 
 struct fgt_thread_trace {
 	struct trace_record record;
-	/* Protects the rest and writes to the record; only the end of a
-	 * transaction in another thread takes it elsewhere. Innermost. */
+	/* Protects the rest, and writes to the record. Innermost. */
 	pthread_mutex_t lock;
-	struct {
-		const void *owner;
-		struct trace_ids ids;
-	} open[OPEN_MAX]; /* the last one is published */
+	/* The last one is published. Relaxed: read without the lock only to
+	 * pass over threads that do not have an owner. 0: empty. */
+	_Atomic uintptr_t owners[OPEN_MAX];
+	uint8_t ids[OPEN_MAX][FGT_THREAD_TRACE_IDS];
 	size_t count;
 	struct fgt_thread_trace *next, **place; /* of the list */
 };
@@ -57,52 +55,67 @@ static struct {
 
 /* ---- The record --------------------------------------------------------- */
 
-/* Lock held. */
+static void hide(struct fgt_thread_trace *trace)
+{
+	atomic_store_explicit(&trace->record.valid, 0, memory_order_relaxed);
+}
+
+/* In the thread itself; lock held. The pointer may be another library's, or
+ * have been. */
 static void publish(struct fgt_thread_trace *trace)
 {
 	struct trace_record *record = &trace->record;
 
-	atomic_store_explicit(&record->valid, 0, memory_order_relaxed);
-	if (!trace->count)
+	hide(trace);
+	if (!trace->count) {
+		if (otel_thread_ctx_v1 == record)
+			otel_thread_ctx_v1 = NULL;
 		return;
-	/* Release: who sees the new ids sees that they are not valid yet. */
+	}
+	/* Release: a reader that sees new ids sees that they are not valid
+	 * yet. */
 	atomic_thread_fence(memory_order_release);
-	record->ids = trace->open[trace->count - 1].ids;
-	record->trace_flags = IS_RECORDED;
+	memcpy(record->ids, trace->ids[trace->count - 1], sizeof(record->ids));
+	record->trace_flags = SAMPLED;
 	atomic_store_explicit(&record->valid, 1, memory_order_release);
+	if (!otel_thread_ctx_v1)
+		otel_thread_ctx_v1 = record;
 }
 
-/* Of 0 to 9 and a to f. */
-static uint8_t value_of(char digit)
+/* ---- Traces of one thread ------------------------------------------------ */
+
+static uintptr_t load_owner(const struct fgt_thread_trace *trace, size_t i)
 {
-	return (uint8_t)((digit & 15) + (digit >= 'a' ? 9 : 0));
+	return atomic_load_explicit((_Atomic uintptr_t *)&trace->owners[i],
+				    memory_order_relaxed);
 }
 
-static void parse(const char *digits, uint8_t *ret_bytes, size_t count)
+static void set_owner(struct fgt_thread_trace *trace, size_t i, uintptr_t owner)
 {
-	for (size_t i = 0; i < count; i++)
-		ret_bytes[i] = (uint8_t)(value_of(digits[2 * i]) << 4 |
-					 value_of(digits[2 * i + 1]));
+	atomic_store_explicit(&trace->owners[i], owner, memory_order_relaxed);
 }
 
-/* ---- Those of a thread -------------------------------------------------- */
-
-/* Its place from 1 on, 0: none. Lock held. */
+/* Its place from 1 on, 0: none. */
 static size_t find(const struct fgt_thread_trace *trace, const void *owner)
 {
-	size_t i = trace->count;
+	size_t i = OPEN_MAX;
 
-	while (i && trace->open[i - 1].owner != owner)
+	while (i && load_owner(trace, i - 1) != (uintptr_t)owner)
 		i--;
 	return i;
 }
 
-/* Lock held. */
-static void take_out(struct fgt_thread_trace *trace, size_t place)
+/* Lock held. True: it was the one that is published. */
+static bool take_out(struct fgt_thread_trace *trace, size_t place)
 {
-	trace->count--;
-	memmove(&trace->open[place - 1], &trace->open[place],
-		(trace->count + 1 - place) * sizeof(*trace->open));
+	bool was_last = place == trace->count;
+
+	for (size_t i = place; i < trace->count; i++)
+		set_owner(trace, i - 1, load_owner(trace, i));
+	set_owner(trace, --trace->count, 0);
+	memmove(trace->ids[place - 1], trace->ids[place],
+		(trace->count + 1 - place) * sizeof(*trace->ids));
+	return was_last;
 }
 
 static struct fgt_thread_trace *new_trace(void)
@@ -123,7 +136,7 @@ static struct fgt_thread_trace *new_trace(void)
 }
 
 void fgt_thread_trace_enter(struct fgt_thread_trace **trace, const void *owner,
-			    const char *trace_id, const char *span_id)
+			    const uint8_t ids[FGT_THREAD_TRACE_IDS])
 {
 	struct fgt_thread_trace *mine = *trace;
 	size_t place;
@@ -137,19 +150,15 @@ void fgt_thread_trace_enter(struct fgt_thread_trace **trace, const void *owner,
 	if (!place && mine->count == OPEN_MAX)
 		place = 1;
 	if (place)
-		take_out(mine, place);
-	mine->open[mine->count].owner = owner;
-	parse(trace_id, mine->open[mine->count].ids.trace, TRACE_BYTES);
-	parse(span_id, mine->open[mine->count].ids.span, SPAN_BYTES);
-	mine->count++;
+		(void)take_out(mine, place);
+	memcpy(mine->ids[mine->count], ids, sizeof(mine->ids[0]));
+	set_owner(mine, mine->count++, (uintptr_t)owner);
 	publish(mine);
 	pthread_mutex_unlock(&mine->lock);
-	if (!otel_thread_ctx_v1)
-		otel_thread_ctx_v1 = &mine->record;
 }
 
 void fgt_thread_trace_change(struct fgt_thread_trace *trace, const void *owner,
-			     const char *trace_id, const char *span_id)
+			     const uint8_t ids[FGT_THREAD_TRACE_IDS])
 {
 	size_t place;
 
@@ -158,51 +167,42 @@ void fgt_thread_trace_change(struct fgt_thread_trace *trace, const void *owner,
 	pthread_mutex_lock(&trace->lock);
 	place = find(trace, owner);
 	if (place) {
-		parse(trace_id, trace->open[place - 1].ids.trace, TRACE_BYTES);
-		parse(span_id, trace->open[place - 1].ids.span, SPAN_BYTES);
+		memcpy(trace->ids[place - 1], ids, sizeof(trace->ids[0]));
 		publish(trace);
 	}
 	pthread_mutex_unlock(&trace->lock);
-}
-
-static void leave(struct fgt_thread_trace *trace, const void *owner)
-{
-	size_t place;
-
-	pthread_mutex_lock(&trace->lock);
-	place = find(trace, owner);
-	if (place) {
-		take_out(trace, place);
-		publish(trace);
-	}
-	pthread_mutex_unlock(&trace->lock);
-}
-
-/* Of the calling thread: another library may have set it meanwhile. */
-static void withdraw(const struct fgt_thread_trace *trace)
-{
-	if (otel_thread_ctx_v1 == &trace->record)
-		otel_thread_ctx_v1 = NULL;
 }
 
 void fgt_thread_trace_leave(struct fgt_thread_trace *trace, const void *owner)
 {
+	size_t place;
+
 	if (!trace)
 		return;
-	leave(trace, owner);
-	/* Only this thread adds to it. */
-	if (!trace->count)
-		withdraw(trace);
+	pthread_mutex_lock(&trace->lock);
+	place = find(trace, owner);
+	if (place && take_out(trace, place))
+		publish(trace);
+	pthread_mutex_unlock(&trace->lock);
 }
 
-/* ---- Those of all threads ----------------------------------------------- */
+/* ---- All threads that have had a trace ----------------------------------- */
 
 void fgt_thread_trace_end(const void *owner)
 {
+	size_t place;
+
 	pthread_mutex_lock(&all.lock);
 	for (struct fgt_thread_trace *trace = all.first; trace;
-	     trace = trace->next)
-		leave(trace, owner);
+	     trace = trace->next) {
+		if (!find(trace, owner))
+			continue;
+		pthread_mutex_lock(&trace->lock);
+		place = find(trace, owner);
+		if (place && take_out(trace, place))
+			hide(trace);
+		pthread_mutex_unlock(&trace->lock);
+	}
 	pthread_mutex_unlock(&all.lock);
 }
 
@@ -210,12 +210,13 @@ void fgt_thread_trace_free(struct fgt_thread_trace *trace)
 {
 	if (!trace)
 		return;
-	withdraw(trace);
 	pthread_mutex_lock(&all.lock);
 	*trace->place = trace->next;
 	if (trace->next)
 		trace->next->place = trace->place;
 	pthread_mutex_unlock(&all.lock);
+	trace->count = 0;
+	publish(trace);
 	pthread_mutex_destroy(&trace->lock);
 	free(trace);
 }
@@ -226,8 +227,9 @@ void fgt_thread_trace_forked(struct fgt_thread_trace *trace)
 	all.first = trace;
 	if (!trace)
 		return;
-	withdraw(trace);
 	pthread_mutex_init(&trace->lock, NULL);
+	for (size_t i = 0; i < OPEN_MAX; i++)
+		set_owner(trace, i, 0);
 	trace->count = 0;
 	trace->next = NULL;
 	trace->place = &all.first;

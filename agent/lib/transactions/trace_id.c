@@ -145,6 +145,13 @@ static unsigned int digit_value(char c)
 	return (unsigned int)(c <= '9' ? c - '0' : c - 'a' + 10);
 }
 
+void fgt_trace_id_bytes(const char *id, size_t digits, uint8_t *ret_bytes)
+{
+	for (size_t i = 0; i < digits; i += 2)
+		ret_bytes[i / 2] = (uint8_t)(digit_value(id[i]) << 4 |
+					     digit_value(id[i + 1]));
+}
+
 double fgt_trace_id_share(const char *trace_id)
 {
 	uint64_t bits = 0;

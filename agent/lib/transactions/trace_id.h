@@ -6,6 +6,7 @@
 #define FGT_AGENT_LIB_TRANSACTIONS_TRACE_ID_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #define FGT_TRACE_ID_DIGITS 32
 #define FGT_SPAN_ID_DIGITS  16
@@ -35,6 +36,13 @@ void fgt_trace_id_make(char *ret_text, size_t digits);
 int fgt_trace_id_parse(const char *header,
 		       char ret_trace_id[FGT_TRACE_ID_DIGITS + 1],
 		       char ret_span_id[FGT_SPAN_ID_DIGITS + 1]);
+
+/*
+ * The bytes of an id of so many hex digits, which are lower case.
+ *
+ * MT-Safe | AS-Safe
+ */
+void fgt_trace_id_bytes(const char *id, size_t digits, uint8_t *ret_bytes);
 
 /*
  * Position of a trace between 0 and 1, the same in every process: its last 56

@@ -13,14 +13,34 @@
 #include "agent/lib/settings.h"
 #include "agent/lib/spans/journal.h"
 
+static void get_ids(const struct fgt_transaction_facts *facts,
+		    uint8_t ret_ids[FGT_THREAD_TRACE_IDS])
+{
+	fgt_trace_id_bytes(facts->trace_id, FGT_TRACE_ID_DIGITS, ret_ids);
+	fgt_trace_id_bytes(facts->span_id, FGT_SPAN_ID_DIGITS,
+			   ret_ids + FGT_TRACE_ID_DIGITS / 2);
+}
+
 static void show_trace(const struct fgt_transaction *transaction)
 {
+	uint8_t ids[FGT_THREAD_TRACE_IDS];
 	struct fgt_caller *self;
 
-	if (fgt_caller_get(&self) == 0)
-		fgt_thread_trace_enter(&self->trace, transaction,
-				       transaction->facts.trace_id,
-				       transaction->facts.span_id);
+	if (fgt_caller_get(&self) < 0)
+		return;
+	get_ids(&transaction->facts, ids);
+	fgt_thread_trace_enter(&self->trace, transaction, ids);
+}
+
+static void change_trace(const struct fgt_transaction *transaction)
+{
+	uint8_t ids[FGT_THREAD_TRACE_IDS];
+	struct fgt_caller *self;
+
+	if (fgt_caller_get(&self) < 0)
+		return;
+	get_ids(&transaction->facts, ids);
+	fgt_thread_trace_change(self->trace, transaction, ids);
 }
 
 static void set_facts(struct fgt_transaction *transaction)
@@ -106,7 +126,6 @@ int fgt_transaction_set_parent(struct fgt_transaction *transaction,
 			       const char *header)
 {
 	struct fgt_transaction_facts *facts;
-	struct fgt_caller *self;
 	int r;
 
 	if (!transaction)
@@ -116,9 +135,8 @@ int fgt_transaction_set_parent(struct fgt_transaction *transaction,
 	facts = &transaction->facts;
 	pthread_mutex_lock(&transaction->lock);
 	r = fgt_trace_id_parse(header, facts->trace_id, facts->parent_span_id);
-	if (r == 0 && fgt_caller_get(&self) == 0)
-		fgt_thread_trace_change(self->trace, transaction,
-					facts->trace_id, facts->span_id);
+	if (r == 0)
+		change_trace(transaction);
 	pthread_mutex_unlock(&transaction->lock);
 	return r;
 }

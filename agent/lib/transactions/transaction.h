@@ -26,8 +26,9 @@ struct fgt_transaction {
 	 * [FGT_TRANSACTION_THREAD_RUNS] once there is another run. */
 	struct fgt_thread_run own, *thread_runs;
 	size_t thread_run_count;
-	/* Protects thread_runs, and the ids of the trace where another thread
-	 * may adopt. Locks of agent/lib/context nest inside. */
+	/* Protects thread_runs; and trace_id, which fgt_transaction_adopt()
+	 * may read while another thread sets the parent. Locks of
+	 * agent/lib/context nest inside. */
 	pthread_mutex_t lock;
 	/* From here on not zeroed at the begin. */
 	char name[FGT_TRANSACTION_NAME + 1];

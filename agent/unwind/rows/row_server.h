@@ -24,6 +24,7 @@ struct fgt_row_server {
 	const char *path; /* what to execute, NULL: /proc/self/exe */
 	int fd; /* -1: not running */
 	int pid_fd;
+	int32_t pid; /* of that; 0: unknown */
 	uint32_t uid; /* whose files it reads: for the log */
 	uint64_t begun_ns; /* names this process of it: files' opened_by */
 	uint64_t start_ns; /* not started again before */

@@ -25,6 +25,7 @@
 #define TURN_ALL_NS (8 * MS_NS)
 #define BURST_NS    (400 * MS_NS)
 #define REFILL_PART 20u
+/* Three times what an answer takes whose server has to be woken. */
 #define PROMPT_NS   UINT64_C(300000)
 #define RULES_LEAST ((uint64_t)8 << 20) /* of a server */
 
@@ -152,31 +153,38 @@ static uint64_t allowed_wait(struct fgt_row_servers *servers,
 					    TURN_ONE_NS - user->waited_ns));
 }
 
+static bool is_realtime(void)
+{
+	return (sched_getscheduler(0) & ~SCHED_RESET_ON_FORK) == SCHED_FIFO;
+}
+
 /*
  * A server that has not answered in PROMPT_NS waits for a CPU, most often: for
- * the rest of the wait it has the sampler's class, if the sampler has it.
+ * the rest of the wait it has the sampler's class, if that is real-time. It must
+ * not keep it.
  */
-static int ask_pressingly(struct fgt_row_server *server,
-			  struct fgt_image_served *file,
-			  const struct fgt_rows_request *question,
-			  uint64_t now_ns, uint64_t wait_ns,
-			  const uint8_t **ret_bytes, size_t *ret_len)
+static int ask_with_priority(struct fgt_row_server *server,
+			     struct fgt_image_served *file,
+			     const struct fgt_rows_request *question,
+			     uint64_t now_ns, uint64_t wait_ns,
+			     const uint8_t **ret_bytes, size_t *ret_len)
 {
 	uint64_t prompt_ns = least(PROMPT_NS, wait_ns);
 	int r = fgt_row_server_ask(server, file, question, now_ns + prompt_ns,
 				   ret_bytes, ret_len);
-	bool is_first;
+	bool is_raised;
+	int class;
 
 	if (r != -EAGAIN || !server->is_asked || prompt_ns == wait_ns)
 		return r;
-	is_first = (sched_getscheduler(0) & ~SCHED_RESET_ON_FORK) == SCHED_FIFO;
-	if (is_first)
-		fgt_self_child_set_first(server->pid_fd, true);
+	is_raised = server->pid && is_realtime() &&
+		    fgt_self_child_raise(server->pid, &class) == 0;
 	r = fgt_row_server_ask(server, file, question, now_ns + wait_ns,
 			       ret_bytes, ret_len);
-	/* It may have been lost meanwhile. */
-	if (is_first && server->pid_fd >= 0)
-		fgt_self_child_set_first(server->pid_fd, false);
+	/* Unless it was lost meanwhile. */
+	if (is_raised && server->pid_fd >= 0 &&
+	    fgt_self_child_lower(server->pid, class) < 0)
+		fgt_row_server_stop(server);
 	return r;
 }
 
@@ -190,8 +198,8 @@ static int ask_sampler(struct fgt_row_servers *servers,
 
 	if (!wait_ns)
 		return -EAGAIN;
-	r = ask_pressingly(&user->server, file, question, now_ns, wait_ns,
-			   ret_bytes, ret_len);
+	r = ask_with_priority(&user->server, file, question, now_ns, wait_ns,
+			      ret_bytes, ret_len);
 	took_ns = fgt_clock_ns(CLOCK_MONOTONIC) - now_ns;
 	servers->waited_ns += took_ns;
 	user->waited_ns += took_ns;

@@ -118,22 +118,26 @@ static int ask_policy(int fd)
 	return description.policy;
 }
 
-/* Where this process may not, nothing changes. */
-static void child_goes_first_while_that_is_wanted(void **state)
+static void child_is_realtime_while_that_is_wanted(void **state)
 {
 	const struct sched_param first = { .sched_priority = 1 }, other = { 0 };
-	bool may = sched_setscheduler(0, SCHED_FIFO, &first) == 0;
-	int fd, pid_fd;
+	int fd, pid_fd, class;
+	int32_t pid;
 
 	(void)state;
-	if (may)
-		assert_int_equal(sched_setscheduler(0, SCHED_OTHER, &other), 0);
+	if (sched_setscheduler(0, SCHED_FIFO, &first) < 0)
+		skip();
+	assert_int_equal(sched_setscheduler(0, SCHED_BATCH, &other), 0);
 	assert_int_equal(fgt_self_child_start(&usual, &fd, &pid_fd), 0);
-	assert_int_equal(ask_policy(fd), SCHED_OTHER);
-	fgt_self_child_set_first(pid_fd, true);
-	assert_int_equal(ask_policy(fd), may ? SCHED_FIFO : SCHED_OTHER);
-	fgt_self_child_set_first(pid_fd, false);
-	assert_int_equal(ask_policy(fd), SCHED_OTHER);
+	assert_int_equal(sched_setscheduler(0, SCHED_OTHER, &other), 0);
+	assert_int_equal(ask_policy(fd), SCHED_BATCH);
+	pid = fgt_self_child_pid(pid_fd);
+	assert_int_equal(getpgid(pid), pid); /* it has its session */
+	assert_int_equal(fgt_self_child_raise(pid, &class), 0);
+	assert_int_equal(ask_policy(fd), SCHED_FIFO);
+	assert_int_equal(fgt_self_child_lower(pid, class), 0);
+	assert_int_equal(ask_policy(fd), SCHED_BATCH);
+	assert_int_equal(fgt_self_child_pid(fd), 0);
 	fgt_self_child_end(pid_fd);
 	close(fd);
 }
@@ -261,7 +265,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(
 			child_has_its_socket_and_nothing_of_the_parent),
 		cmocka_unit_test(killed_child_closes_its_socket),
-		cmocka_unit_test(child_goes_first_while_that_is_wanted),
+		cmocka_unit_test(child_is_realtime_while_that_is_wanted),
 		cmocka_unit_test(an_end_from_outside_is_reported_once),
 		cmocka_unit_test(an_end_that_was_caused_is_not_reported),
 		cmocka_unit_test(only_its_arguments_make_a_child),

@@ -10,7 +10,8 @@
 
 #include <cmocka.h>
 #include <pthread.h>
-#include <stdio.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -20,7 +21,9 @@
 #define MANY 20
 
 struct record {
-	uint8_t trace_id[16], span_id[8], valid, trace_flags;
+	uint8_t trace_id[16], span_id[8];
+	_Atomic uint8_t valid;
+	uint8_t trace_flags;
 	uint16_t attributes_bytes;
 };
 
@@ -28,14 +31,29 @@ extern __thread void *otel_thread_ctx_v1;
 
 static char owners[MANY];
 
+static void make_ids(int i, uint8_t ids[FGT_THREAD_TRACE_IDS])
+{
+	memset(ids, 0, FGT_THREAD_TRACE_IDS);
+	ids[0] = 0xab;
+	ids[16] = 0xcd;
+	ids[15] = ids[23] = (uint8_t)(i + 1);
+}
+
 /* Owner i has the trace i + 1. */
 static void enter(struct fgt_thread_trace **trace, int i)
 {
-	char trace_id[33], span_id[17];
+	uint8_t ids[FGT_THREAD_TRACE_IDS];
 
-	snprintf(trace_id, sizeof(trace_id), "ab%030x", i + 1);
-	snprintf(span_id, sizeof(span_id), "cd%014x", i + 1);
-	fgt_thread_trace_enter(trace, &owners[i], trace_id, span_id);
+	make_ids(i, ids);
+	fgt_thread_trace_enter(trace, &owners[i], ids);
+}
+
+static void change(struct fgt_thread_trace *trace, int i, int to)
+{
+	uint8_t ids[FGT_THREAD_TRACE_IDS];
+
+	make_ids(to, ids);
+	fgt_thread_trace_change(trace, &owners[i], ids);
 }
 
 /* Which one a reader finds in this thread, -1 none. */
@@ -97,47 +115,84 @@ static void other_ids_are_shown_at_once(void **state)
 	struct fgt_thread_trace *trace = NULL;
 
 	(void)state;
-	fgt_thread_trace_change(trace, &owners[0], "", "");
+	change(NULL, 0, 8);
 	enter(&trace, 0);
-	fgt_thread_trace_change(trace, &owners[0],
-				"ab000000000000000000000000000009",
-				"cd00000000000009");
+	change(trace, 0, 8);
 	assert_int_equal(shown(), 8);
-	fgt_thread_trace_change(trace, &owners[1],
-				"ab000000000000000000000000000003",
-				"cd00000000000003");
+	change(trace, 1, 2);
 	assert_int_equal(shown(), 8);
 	fgt_thread_trace_free(trace);
 }
 
+/* Returns whether its own trace is still shown. */
 static void *end_first(void *argument)
 {
 	struct fgt_thread_trace *trace = NULL;
+	bool is_shown;
 
 	enter(&trace, 5);
 	fgt_thread_trace_end(&owners[0]);
-	assert_int_equal(shown(), 5);
+	is_shown = shown() == 5;
 	fgt_thread_trace_free(trace);
-	return argument;
+	return is_shown ? argument : NULL;
 }
 
 static void end_in_another_thread_is_seen_here(void **state)
 {
 	struct fgt_thread_trace *trace = NULL;
 	pthread_t thread;
+	void *result;
 
-	(void)state;
 	enter(&trace, 1);
 	enter(&trace, 0);
-	assert_int_equal(pthread_create(&thread, NULL, end_first, NULL), 0);
-	pthread_join(thread, NULL);
-	assert_int_equal(shown(), 1);
-	assert_int_equal(pthread_create(&thread, NULL, end_first, NULL), 0);
-	pthread_join(thread, NULL);
-	fgt_thread_trace_end(&owners[1]);
+	assert_int_equal(pthread_create(&thread, NULL, end_first, state), 0);
+	pthread_join(thread, &result);
+	assert_ptr_equal(result, state);
+	/* Only this thread writes ids: at its next call. */
 	assert_int_equal(shown(), -1);
 	enter(&trace, 2);
 	assert_int_equal(shown(), 2);
+	fgt_thread_trace_leave(trace, &owners[2]);
+	assert_int_equal(shown(), 1);
+	fgt_thread_trace_end(&owners[1]);
+	assert_int_equal(shown(), -1);
+	enter(&trace, 3);
+	fgt_thread_trace_end(&owners[2]);
+	assert_int_equal(shown(), 3);
+	fgt_thread_trace_free(trace);
+}
+
+static atomic_bool is_over;
+
+static void *end_all(void *argument)
+{
+	while (!atomic_load(&is_over))
+		for (int i = 0; i < MANY; i++)
+			fgt_thread_trace_end(&owners[i]);
+	return argument;
+}
+
+/* Run with ThreadSanitizer, too. */
+static void ends_meanwhile_leave_no_mixture(void **state)
+{
+	struct fgt_thread_trace *trace = NULL;
+	pthread_t thread;
+
+	assert_int_equal(pthread_create(&thread, NULL, end_all, state), 0);
+	for (int i = 0; i < 20000; i++) {
+		int now;
+
+		enter(&trace, i % MANY);
+		now = shown();
+		assert_true(now == i % MANY || now == -1);
+		if (i % 3)
+			fgt_thread_trace_leave(trace, &owners[i % MANY]);
+	}
+	atomic_store(&is_over, true);
+	pthread_join(thread, NULL);
+	for (int i = 0; i < MANY; i++)
+		fgt_thread_trace_leave(trace, &owners[i]);
+	assert_int_equal(shown(), -1);
 	fgt_thread_trace_free(trace);
 }
 
@@ -151,6 +206,13 @@ static void record_of_another_library_stays(void **state)
 	enter(&trace, 0);
 	fgt_thread_trace_leave(trace, &owners[0]);
 	assert_ptr_equal(otel_thread_ctx_v1, &foreign);
+	/* It goes while one runs. */
+	enter(&trace, 1);
+	enter(&trace, 2);
+	otel_thread_ctx_v1 = NULL;
+	fgt_thread_trace_leave(trace, &owners[2]);
+	assert_int_equal(shown(), 1);
+	fgt_thread_trace_leave(trace, &owners[1]);
 	/* It comes while a transaction runs. */
 	otel_thread_ctx_v1 = NULL;
 	enter(&trace, 0);
@@ -195,6 +257,7 @@ int main(void)
 		cmocka_unit_test(oldest_makes_room),
 		cmocka_unit_test(other_ids_are_shown_at_once),
 		cmocka_unit_test(end_in_another_thread_is_seen_here),
+		cmocka_unit_test(ends_meanwhile_leave_no_mixture),
 		cmocka_unit_test(record_of_another_library_stays),
 		cmocka_unit_test(child_works_for_none),
 	};

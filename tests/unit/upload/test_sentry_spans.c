@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "ringbuf/spans/span_log.h"
 #include "tests/unit/ringbuf/slice_fixture.h"
 
 #define MS UINT64_C(1000000)
@@ -116,6 +117,43 @@ static void spans_before_and_after_its_work_are_left_out(void **state)
 	fixture_buffer_done(&buffer);
 }
 
+/* As the sampler saw them: the transaction itself, a span of an SDK in the same
+ * trace, and another trace. */
+static void contexts_of_threads_are_spans_of_their_trace(void **state)
+{
+	const struct fgt_thread_run thread_runs[] = { { .tid = 4243 } };
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *slice = fixture_new(10);
+	struct fixture_buffer buffer;
+
+	(void)state;
+	fixture_task(slice, 1, "contexts", 10, 90, 0);
+	fixture_span(slice, 0, 0, "itself", 20, 30);
+	fixture_label(slice, 0, "span_id", "1000000000000000");
+	fixture_label(slice, 0, "trace_id", "0123456789abcdef0123456789abcdef");
+	slice->tasks[0].number |= FGT_NUMBER_OBSERVED;
+	slice->spans[0].number |= FGT_NUMBER_OBSERVED;
+	buffer = put(slice, 0, 100, thread_runs, 1);
+	assert_int_equal(fixture_count(buffer.bytes, "\"op\""), 0);
+	fixture_buffer_done(&buffer);
+	fixture_span(slice, 0, 0, "of its trace", 40, 50);
+	fixture_label(slice, 1, "span_id", "2000000000000000");
+	fixture_label(slice, 1, "trace_id", "0123456789abcdef0123456789abcdef");
+	slice->spans[1].number |= FGT_NUMBER_OBSERVED;
+	fixture_span(slice, 0, 0, "of another", 60, 70);
+	fixture_label(slice, 2, "span_id", "3000000000000000");
+	fixture_label(slice, 2, "trace_id", "ffffffffffffffffffffffffffffffff");
+	slice->spans[2].number |= FGT_NUMBER_OBSERVED;
+	buffer = put(slice, 0, 100, thread_runs, 1);
+	assert_int_equal(fixture_count(buffer.bytes, "\"op\""), 1);
+	assert_non_null(strstr(buffer.bytes, "of its trace"));
+	fixture_buffer_done(&buffer);
+	/* A slice without a transaction of the library has all. */
+	buffer = put(slice, 0, 100, NULL, 0);
+	assert_int_equal(fixture_count(buffer.bytes, "\"op\""), 4);
+	fixture_buffer_done(&buffer);
+}
+
 static void longest_of_too_many_spans_are_written(void **state)
 {
 	FGT_AUTO(fgt_ring_slice_free)
@@ -171,6 +209,7 @@ int main(void)
 		cmocka_unit_test(span_is_written_with_all_fields),
 		cmocka_unit_test(only_later_spans_of_its_threads_are_written),
 		cmocka_unit_test(spans_before_and_after_its_work_are_left_out),
+		cmocka_unit_test(contexts_of_threads_are_spans_of_their_trace),
 		cmocka_unit_test(longest_of_too_many_spans_are_written),
 		cmocka_unit_test(
 			labels_are_cut_before_the_transaction_is_too_large),

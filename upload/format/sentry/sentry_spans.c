@@ -29,20 +29,19 @@ struct spans {
 	struct fgt_json *json;
 	uint64_t own_id; /* of the transaction */
 	uint64_t begun_bytes; /* written before the first one */
-	bool *is_chosen; /* the tasks, then the spans */
+	/* The tasks, then the spans. */
+	bool *is_chosen, *is_foreign;
 };
 
 /* ---- Which ones --------------------------------------------------------- */
 
-/* Its part within the transaction; 0: it does not belong to it. A context of a
- * thread of a transaction is the transaction again. */
+/* Its part within the transaction; 0: it does not belong to it. */
 static uint64_t duration(const struct fgt_sentry_spans *about, uint64_t number,
 			 uint64_t begin_ns, uint64_t end_ns, int32_t tid)
 {
 	if (!end_ns || end_ns > about->end_ns)
 		end_ns = about->end_ns;
 	if (!number ||
-	    (about->thread_run_count && (number & FGT_NUMBER_OBSERVED)) ||
 	    !fgt_thread_runs_overlap(about->thread_runs,
 				     about->thread_run_count, tid, begin_ns,
 				     end_ns) ||
@@ -69,6 +68,45 @@ static uint64_t span_duration(const struct fgt_sentry_spans *about, uint32_t i)
 			span->tid);
 }
 
+static bool has_label(const struct fgt_ring_slice *slice, uint32_t span,
+		      const char *key, const char *value)
+{
+	const struct fgt_slice_label *labels;
+	uint32_t count;
+
+	labels = fgt_spans_labels(slice, span, &count);
+	for (uint32_t i = 0; i < count; i++)
+		if (!strcmp(fgt_slice_string(slice, labels[i].key), key) &&
+		    !strcmp(fgt_slice_string(slice, labels[i].value), value))
+			return true;
+	return false;
+}
+
+/*
+ * Contexts of threads, as the sampler saw them: those of other traces, and that
+ * of the transaction itself, are no spans of it; nor is a task without others.
+ */
+static void mark_foreign(struct spans *spans)
+{
+	const struct fgt_sentry_spans *about = spans->about;
+	const struct fgt_ring_slice *slice = spans->slice;
+	bool *is_foreign = spans->is_foreign;
+
+	if (!about->thread_run_count)
+		return;
+	for (uint32_t i = 0; i < slice->task_count; i++)
+		is_foreign[i] = slice->tasks[i].number & FGT_NUMBER_OBSERVED;
+	for (uint32_t i = 0; i < slice->span_count; i++) {
+		if (!(slice->spans[i].number & FGT_NUMBER_OBSERVED))
+			continue;
+		if (has_label(slice, i, "trace_id", about->trace_id) &&
+		    !has_label(slice, i, "span_id", about->span_id))
+			is_foreign[slice->spans[i].task] = false;
+		else
+			is_foreign[slice->task_count + i] = true;
+	}
+}
+
 static int longest_first(const void *left, const void *right)
 {
 	uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
@@ -85,10 +123,13 @@ static uint64_t shortest_chosen(uint64_t *durations, size_t count)
 	return durations[FGT_SENTRY_SPANS_MAX - 1];
 }
 
-static uint64_t nth_duration(const struct fgt_sentry_spans *about, uint32_t i)
+static uint64_t nth_duration(const struct spans *spans, uint32_t i)
 {
+	const struct fgt_sentry_spans *about = spans->about;
 	uint32_t tasks = about->slice->task_count;
 
+	if (spans->is_foreign[i])
+		return 0;
 	return i < tasks ? task_duration(about, i)
 			 : span_duration(about, i - tasks);
 }
@@ -99,8 +140,7 @@ static void choose_from(struct spans *spans, uint64_t least_ns, size_t *chosen)
 	uint32_t all = spans->slice->task_count + spans->slice->span_count;
 
 	for (uint32_t i = 0; i < all && *chosen < FGT_SENTRY_SPANS_MAX; i++) {
-		if (spans->is_chosen[i] ||
-		    nth_duration(spans->about, i) < least_ns)
+		if (spans->is_chosen[i] || nth_duration(spans, i) < least_ns)
 			continue;
 		spans->is_chosen[i] = true;
 		++*chosen;
@@ -116,7 +156,7 @@ static int choose(struct spans *spans)
 	if (!FGT_ARRAY_NEW(durations, all))
 		return -ENOMEM;
 	for (uint32_t i = 0; i < all; i++) {
-		durations[count] = nth_duration(spans->about, i);
+		durations[count] = nth_duration(spans, i);
 		count += durations[count] > 0;
 	}
 	shortest = shortest_chosen(durations, count);
@@ -289,11 +329,13 @@ int fgt_sentry_spans_put(const struct fgt_sentry_spans *about,
 {
 	const struct fgt_ring_slice *slice = about->slice;
 	struct spans spans = { .about = about, .slice = slice, .json = json };
+	size_t count = (size_t)slice->task_count + slice->span_count;
 	int r;
 
-	if (!FGT_ARRAY_NEW(spans.is_chosen,
-			   (size_t)slice->task_count + slice->span_count))
+	if (!FGT_ARRAY_NEW(spans.is_chosen, 2 * count))
 		return -ENOMEM;
+	spans.is_foreign = spans.is_chosen + count;
+	mark_foreign(&spans);
 	spans.own_id = strtoull(about->span_id, NULL, 16);
 	r = choose(&spans);
 	if (r == 0) {
