@@ -181,8 +181,10 @@ void fgt_thread_trace_leave(struct fgt_thread_trace *trace, const void *owner)
 		return;
 	pthread_mutex_lock(&trace->lock);
 	place = find(trace, owner);
-	if (place && take_out(trace, place))
-		publish(trace);
+	if (place)
+		(void)take_out(trace, place);
+	/* Another thread may have hidden what is left. */
+	publish(trace);
 	pthread_mutex_unlock(&trace->lock);
 }
 

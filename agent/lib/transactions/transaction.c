@@ -13,34 +13,23 @@
 #include "agent/lib/settings.h"
 #include "agent/lib/spans/journal.h"
 
-static void get_ids(const struct fgt_transaction_facts *facts,
-		    uint8_t ret_ids[FGT_THREAD_TRACE_IDS])
+/* In the calling thread: that it begins to work for the transaction, or that
+ * the ids are others, if it does. */
+static void show_trace(const struct fgt_transaction *transaction, bool is_begun)
 {
-	fgt_trace_id_bytes(facts->trace_id, FGT_TRACE_ID_DIGITS, ret_ids);
+	const struct fgt_transaction_facts *facts = &transaction->facts;
+	uint8_t ids[FGT_THREAD_TRACE_IDS];
+	struct fgt_caller *self;
+
+	if (fgt_caller_get(&self) < 0)
+		return;
+	fgt_trace_id_bytes(facts->trace_id, FGT_TRACE_ID_DIGITS, ids);
 	fgt_trace_id_bytes(facts->span_id, FGT_SPAN_ID_DIGITS,
-			   ret_ids + FGT_TRACE_ID_DIGITS / 2);
-}
-
-static void show_trace(const struct fgt_transaction *transaction)
-{
-	uint8_t ids[FGT_THREAD_TRACE_IDS];
-	struct fgt_caller *self;
-
-	if (fgt_caller_get(&self) < 0)
-		return;
-	get_ids(&transaction->facts, ids);
-	fgt_thread_trace_enter(&self->trace, transaction, ids);
-}
-
-static void change_trace(const struct fgt_transaction *transaction)
-{
-	uint8_t ids[FGT_THREAD_TRACE_IDS];
-	struct fgt_caller *self;
-
-	if (fgt_caller_get(&self) < 0)
-		return;
-	get_ids(&transaction->facts, ids);
-	fgt_thread_trace_change(self->trace, transaction, ids);
+			   ids + FGT_TRACE_ID_DIGITS / 2);
+	if (is_begun)
+		fgt_thread_trace_enter(&self->trace, transaction, ids);
+	else
+		fgt_thread_trace_change(self->trace, transaction, ids);
 }
 
 static void set_facts(struct fgt_transaction *transaction)
@@ -81,7 +70,7 @@ struct fgt_transaction *fgt_transaction_begin(const char *name, const char *op)
 			       op && *op ? op : "default");
 	strcpy(transaction->status, "ok");
 	set_facts(transaction);
-	show_trace(transaction);
+	show_trace(transaction, true);
 	return transaction;
 }
 
@@ -136,7 +125,7 @@ int fgt_transaction_set_parent(struct fgt_transaction *transaction,
 	pthread_mutex_lock(&transaction->lock);
 	r = fgt_trace_id_parse(header, facts->trace_id, facts->parent_span_id);
 	if (r == 0)
-		change_trace(transaction);
+		show_trace(transaction, false);
 	pthread_mutex_unlock(&transaction->lock);
 	return r;
 }
@@ -281,7 +270,7 @@ int fgt_transaction_adopt(struct fgt_transaction *transaction)
 	pthread_mutex_lock(&transaction->lock);
 	r = begin_thread_run(transaction);
 	if (r == 0)
-		show_trace(transaction);
+		show_trace(transaction, true);
 	pthread_mutex_unlock(&transaction->lock);
 	return r;
 }

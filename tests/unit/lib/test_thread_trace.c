@@ -159,6 +159,13 @@ static void end_in_another_thread_is_seen_here(void **state)
 	enter(&trace, 3);
 	fgt_thread_trace_end(&owners[2]);
 	assert_int_equal(shown(), 3);
+	/* What another thread hid is shown after a call of any kind. */
+	enter(&trace, 4);
+	enter(&trace, 6);
+	fgt_thread_trace_end(&owners[6]);
+	assert_int_equal(shown(), -1);
+	fgt_thread_trace_leave(trace, &owners[3]);
+	assert_int_equal(shown(), 4);
 	fgt_thread_trace_free(trace);
 }
 
