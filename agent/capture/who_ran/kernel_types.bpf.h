@@ -18,6 +18,10 @@ struct cred {
 	kuid_t uid;
 } __attribute__((preserve_access_index));
 
+typedef struct raw_spinlock {
+	unsigned int first_word;
+} raw_spinlock_t;
+
 struct task_struct {
 	int pid, tgid;
 	int on_cpu;
@@ -26,6 +30,7 @@ struct task_struct {
 	struct sched_entity se;
 	const struct cred *cred;
 	void *stack;
+	raw_spinlock_t pi_lock;
 	unsigned long long start_time; /* CLOCK_MONOTONIC, ns */
 } __attribute__((preserve_access_index));
 

@@ -72,20 +72,21 @@ struct fgt_switch_stack {
 /*
  * Written by the CPU that switches the thread, which is one at a time; fields
  * that name the thread by the sampler, before the slot can be found by tid.
- * Sixteen cache lines; the last twelve change where it waited for long only, and
- * are read only then.
+ * Sixteen cache lines. A wake-up looks at the first one only; the last twelve
+ * change where it waited for long only, and are read only then.
  */
 struct fgt_switch_slot {
 	/* Grows by 2 at each switch; odd while the slot is being written. */
 	unsigned long long version;
 	unsigned int tid, tgid;
+	unsigned char is_on;
+	unsigned char was_on; /* at the instant, if off is later than that */
+	unsigned short blocks; /* times that it blocked, modulo 65536 */
+	unsigned int has_waker; /* one came while it was on its CPU */
 	struct fgt_switch_off off; /* the last time */
 	/* The last time before the instant that the sampler asks for. */
 	struct fgt_switch_off before;
 	unsigned long long on_ns; /* when it got a CPU last */
-	unsigned char is_on;
-	unsigned char was_on; /* at the instant, if off is later than that */
-	unsigned short blocks; /* times that it blocked, modulo 65536 */
 	unsigned int waited; /* for a CPU, in all, in units, modulo 2^32 */
 	/* Block number n is at n modulo FGT_SWITCH_BLOCKS. */
 	struct fgt_switch_block block[FGT_SWITCH_BLOCKS];

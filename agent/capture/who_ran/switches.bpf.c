@@ -18,7 +18,9 @@
 #define STACK_BYTES_MAX 65536u
 /* Longer than it takes a tick to find a new thread. */
 #define BRIEF_MAX_NS 1000000000ull
-#define PF_KTHREAD   0x00200000u /* include/linux/sched.h */
+/* include/linux/sched.h */
+#define PF_KTHREAD  0x00200000u
+#define TASK_WAKING 0x00000200u
 
 /* enum fgt_wake_context */
 #define FGT_SWITCH_TASK	     0u
@@ -225,16 +227,18 @@ static __always_inline unsigned int waited(const struct fgt_switch_slot *slot,
 	return now_ns > since_ns ? (now_ns - since_ns) >> FGT_SWITCH_UNIT : 0;
 }
 
-/* The wake-up that ended its last block gave it a CPU at last. */
+/* The wake-up that ended its last block, if that was long, gave it a CPU. */
 static __always_inline void end_wake(struct fgt_switch_slot *slot,
 				     unsigned long long now_ns)
 {
-	unsigned int index = (unsigned int)(slot->wakes - 1) &
-			     (FGT_SWITCH_WAKES - 1);
-	struct fgt_switch_wake *wake = &slot->wake[index];
+	struct fgt_switch_wake *wake;
 
-	if (slot->off.task_state && wake->ns > slot->off.ns &&
-	    wake->delay_us == ~0u)
+	if (!slot->off.task_state ||
+	    now_ns - slot->off.ns < FGT_SWITCH_WAKE_MIN)
+		return;
+	wake = &slot->wake[(unsigned int)(slot->wakes - 1) &
+			   (FGT_SWITCH_WAKES - 1)];
+	if (wake->ns > slot->off.ns && wake->delay_us == ~0u)
 		wake->delay_us = (unsigned int)((now_ns - wake->ns) / 1000);
 }
 
@@ -248,6 +252,38 @@ static __always_inline void write_on(struct fgt_switch_slot *slot,
 	end_wake(slot, now_ns);
 	slot->on_ns = now_ns;
 	slot->is_on = 1;
+}
+
+/*
+ * A thread that waited wants a CPU again. The slot's version stays: its stack
+ * does not change by this.
+ */
+static __always_inline void write_woken(struct fgt_switch_slot *slot,
+					unsigned int index,
+					unsigned long long now_ns)
+{
+	unsigned long long us = (now_ns - slot->off.ns) / 1000 + 1;
+
+	slot->off.woken_us = us > ~0u ? ~0u : (unsigned int)us;
+	mark_lazily(index);
+}
+
+/*
+ * Wakers that came while it was on its CPU: one that waits for it to leave has
+ * its lock until then, or has given it that state. All others found it about to
+ * sleep, and it did not.
+ */
+static __always_inline void take_waker(struct fgt_switch_slot *slot,
+				       struct task_struct *task,
+				       unsigned int index,
+				       unsigned long long now_ns)
+{
+	/* Its first word is 0 where nobody has it. */
+	bool is_locked = *(const unsigned int *)&task->pi_lock;
+
+	slot->has_waker = 0;
+	if (slot->off.task_state && (is_locked || task->__state == TASK_WAKING))
+		write_woken(slot, index, now_ns);
 }
 
 /* A thread without a slot leaves its last CPU. One that is older had a slot: a
@@ -282,7 +318,10 @@ int BPF_PROG(on_switch, bool is_preempted, struct task_struct *prev,
 		/* One that is preempted keeps a state it was about to take. */
 		write_off(slot, prev, is_preempted ? 0 : prev_state, now_ns);
 		advance(&slot->version);
+		/* A barrier too: a waker that it does not see sees it off. */
 		mark(index);
+		if (slot->has_waker)
+			take_waker(slot, prev, index, now_ns);
 	} else if (prev_state & FGT_SWITCH_TASK_DEAD) {
 		note_brief(prev);
 	}
@@ -295,34 +334,6 @@ int BPF_PROG(on_switch, bool is_preempted, struct task_struct *prev,
 		advance(&slot->version);
 		/* Not marked: a sample finds it, or it leaves its CPU again. */
 	}
-	return 0;
-}
-
-/*
- * A thread that waited wants a CPU again. The slot's version stays: its stack
- * does not change by this.
- */
-static __always_inline void write_woken(struct fgt_switch_slot *slot,
-					unsigned int index,
-					unsigned long long now_ns)
-{
-	unsigned long long us = (now_ns - slot->off.ns) / 1000 + 1;
-
-	slot->off.woken_us = us > ~0u ? ~0u : (unsigned int)us;
-	mark_lazily(index);
-}
-
-/* What on_waking, just before, could not see yet: a thread that another CPU was
- * still taking off. */
-SEC("tp_btf/sched_wakeup")
-int BPF_PROG(on_wakeup, struct task_struct *task)
-{
-	unsigned int index = 0;
-	struct fgt_switch_slot *slot = find(task, &index);
-
-	/* Also reported of one that is about to sleep, and does not. */
-	if (slot && !slot->is_on && slot->off.ns && !slot->off.woken_us)
-		write_woken(slot, index, bpf_ktime_get_ns());
 	return 0;
 }
 
@@ -418,9 +429,18 @@ static __always_inline void write_waker(struct fgt_switch_wake *wake,
 		wake->stack = keep_stack(waker);
 }
 
+/* False: it stays on its CPU, or on_switch, which runs now, finds this waker. */
+static __always_inline bool is_off(struct fgt_switch_slot *slot)
+{
+	if (!slot->is_on)
+		return true;
+	(void)__sync_lock_test_and_set(&slot->has_waker, 1);
+	return !slot->is_on;
+}
+
 /*
- * Runs where the waker does, unlike the above, which another CPU may do for
- * it; the kernel lets nothing else wake the thread meanwhile.
+ * Runs where the waker does, and the kernel lets nothing else wake the thread
+ * meanwhile.
  */
 SEC("tp_btf/sched_waking")
 int BPF_PROG(on_waking, struct task_struct *task)
@@ -430,7 +450,7 @@ int BPF_PROG(on_waking, struct task_struct *task)
 	struct fgt_switch_wake *wake;
 	unsigned long long now_ns;
 
-	if (!slot || slot->is_on || !slot->off.task_state)
+	if (!slot || !is_off(slot) || !slot->off.task_state)
 		return 0;
 	now_ns = bpf_ktime_get_ns();
 	if (slot->off.ns && !slot->off.woken_us)
@@ -441,6 +461,19 @@ int BPF_PROG(on_waking, struct task_struct *task)
 	write_waker(wake, task, (unsigned long)ctx);
 	wake->ns = now_ns;
 	advance(&slot->wakes);
+	return 0;
+}
+
+/* For kernels that refuse on_waking. */
+SEC("tp_btf/sched_wakeup")
+int BPF_PROG(on_wakeup, struct task_struct *task)
+{
+	unsigned int index = 0;
+	struct fgt_switch_slot *slot = find(task, &index);
+
+	/* Also reported of one that is about to sleep, and does not. */
+	if (slot && !slot->is_on && slot->off.ns && !slot->off.woken_us)
+		write_woken(slot, index, bpf_ktime_get_ns());
 	return 0;
 }
 

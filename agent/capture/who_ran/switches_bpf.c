@@ -214,15 +214,15 @@ static int bpf_start(struct fgt_switches *common)
 			bpf_program__attach(switches->program->progs.on_switch);
 	if (!switches->link)
 		return -errno;
-	/* Without it a thread that waits for its CPU shows its call. */
-	if (!switches->wakeup_link)
-		switches->wakeup_link =
-			bpf_program__attach(switches->program->progs.on_wakeup);
 	/* Without it wakers are not known. */
 	if (!switches->waking_link &&
 	    bpf_program__fd(switches->program->progs.on_waking) >= 0)
 		switches->waking_link =
 			bpf_program__attach(switches->program->progs.on_waking);
+	/* Without either a thread that waits for its CPU shows its call. */
+	if (!switches->waking_link && !switches->wakeup_link)
+		switches->wakeup_link =
+			bpf_program__attach(switches->program->progs.on_wakeup);
 	return 0;
 }
 
