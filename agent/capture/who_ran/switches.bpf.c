@@ -278,7 +278,7 @@ static __always_inline void take_waker(struct fgt_switch_slot *slot,
 				       unsigned int index,
 				       unsigned long long now_ns)
 {
-	/* Its first word is 0 where nobody has it. */
+	/* Its first word is 0 where it is free. */
 	bool is_locked = *(const unsigned int *)&task->pi_lock;
 
 	slot->has_waker = 0;
