@@ -78,7 +78,7 @@ static int check_value(const struct fgt_mcp_argument *argument,
 		       const struct fgt_mcp_value *value, struct fgt_why *why)
 {
 	static const char *const kinds[] = {
-		[FGT_MCP_TEXT] = "a string",
+		[FGT_MCP_TEXT] = "a string without \\u0000",
 		[FGT_MCP_NUMBER] = "a whole number",
 		[FGT_MCP_SWITCH] = "true or false"
 	};

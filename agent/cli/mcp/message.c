@@ -20,8 +20,10 @@ int fgt_mcp_message_parse(const char *line, size_t len,
 			  struct json_t **ret_message, struct fgt_why *why)
 {
 	json_error_t error;
-	json_t *message = json_loadb(
-		line, len, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &error);
+	json_t *message = json_loadb(line, len,
+				     JSON_DECODE_ANY | JSON_REJECT_DUPLICATES |
+					     JSON_ALLOW_NUL,
+				     &error);
 
 	if (!message)
 		return fgt_why_set(why, -EBADMSG,
@@ -52,6 +54,14 @@ struct json_t *fgt_mcp_batch_get(const struct json_t *batch, size_t index)
 	return json_array_get(batch, index);
 }
 
+/* NULL: no string, or one with \u0000, which would be cut there. */
+static const char *text_of(const json_t *value)
+{
+	const char *text = json_string_value(value);
+
+	return text && strlen(text) == json_string_length(value) ? text : NULL;
+}
+
 static bool is_wrong(const json_t *id)
 {
 	return id && !json_is_string(id) && !json_is_integer(id);
@@ -66,15 +76,14 @@ static enum fgt_mcp_code read_params(const json_t *message,
 	json_t *version = json_object_get(meta, VERSION);
 
 	if ((params && !json_is_object(params)) ||
-	    (meta && !json_is_object(meta)) ||
-	    (version && !json_is_string(version))) {
+	    (meta && !json_is_object(meta)) || (version && !text_of(version))) {
 		fgt_why_set(why, 0,
 			    "params and params." META " must be objects, and "
 			    "the version in it a string");
 		return FGT_MCP_WRONG_PARAMS;
 	}
 	request->params = params;
-	request->version = json_string_value(version);
+	request->version = text_of(version);
 	request->has_capabilities =
 		json_is_object(json_object_get(meta, CAPABILITIES));
 	return FGT_MCP_OK;
@@ -85,8 +94,7 @@ enum fgt_mcp_code fgt_mcp_request_read(struct json_t *message,
 				       struct fgt_why *why)
 {
 	struct fgt_mcp_request request = { .id = NULL };
-	const char *version =
-		json_string_value(json_object_get(message, "jsonrpc"));
+	const char *version = text_of(json_object_get(message, "jsonrpc"));
 	json_t *id = json_object_get(message, "id");
 
 	*ret_request = request;
@@ -103,12 +111,14 @@ enum fgt_mcp_code fgt_mcp_request_read(struct json_t *message,
 		return FGT_MCP_NO_REQUEST;
 	}
 	ret_request->id = request.id = id;
-	request.method = json_string_value(json_object_get(message, "method"));
+	request.method = text_of(json_object_get(message, "method"));
 	if (!request.method && (json_object_get(message, "result") ||
 				json_object_get(message, "error")))
 		return FGT_MCP_OK;
 	if (!request.method) {
-		fgt_why_set(why, 0, "not a request: method must be a string");
+		fgt_why_set(why, 0,
+			    "not a request: method must be a string "
+			    "without \\u0000");
 		return FGT_MCP_NO_REQUEST;
 	}
 	ret_request->method = request.method;
@@ -148,9 +158,9 @@ struct fgt_mcp_value fgt_mcp_get(const struct json_t *object, const char *key)
 
 	if (!member) {
 		value.type = FGT_MCP_ABSENT;
-	} else if (json_is_string(member)) {
+	} else if (text_of(member)) {
 		value.type = FGT_MCP_TEXT;
-		value.text = json_string_value(member);
+		value.text = text_of(member);
 	} else if (json_is_integer(member) || is_whole(member)) {
 		value.type = FGT_MCP_NUMBER;
 		value.number = json_is_integer(member)

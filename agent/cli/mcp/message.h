@@ -64,7 +64,7 @@ bool fgt_mcp_is_cancelled(const char *line, size_t len,
 
 enum fgt_mcp_type {
 	FGT_MCP_ABSENT,
-	FGT_MCP_TEXT,
+	FGT_MCP_TEXT, /* a string without \u0000 */
 	FGT_MCP_NUMBER, /* a whole one */
 	FGT_MCP_SWITCH, /* true or false */
 	FGT_MCP_OBJECT,

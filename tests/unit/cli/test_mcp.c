@@ -178,6 +178,24 @@ static void batch_is_answered_by_one_line(void **state)
 	free(answers);
 }
 
+/* Of C it would be the end of the text. */
+static void text_with_a_nul_is_refused_and_not_cut(void **state)
+{
+	(void)state;
+	expect(REQUEST("1", "\"method\":\"ping\\u0000x\""),
+	       "\"id\":1," CODE("-32600"));
+	expect(REQUEST("\"a\\u0000b\"", "\"method\":\"ping\""),
+	       "\"id\":\"a\\u0000b\",\"result\"");
+	expect(REQUEST("2", "\"method\":\"tools/call\",\"params\":"
+			    "{\"name\":\"why\\u0000x\"}"),
+	       "\"id\":2," CODE("-32602"));
+	expect(REQUEST("3", "\"method\":\"tools/call\",\"params\":"
+			    "{\"name\":\"why\",\"arguments\":"
+			    "{\"name\":\"redis\\u0000x\"}}"),
+	       "\"id\":3,\"result\":{\"content\":[{\"type\":\"text\",\"text\":"
+	       "\"argument 'name' must be a string without");
+}
+
 /* ---- Revisions ----------------------------------------------------------- */
 
 static void known_revision_is_taken_and_others_get_the_newest(void **state)
@@ -390,6 +408,7 @@ int main(void)
 		cmocka_unit_test(wrong_message_gets_the_code_of_its_mistake),
 		cmocka_unit_test(message_without_an_id_has_no_answer),
 		cmocka_unit_test(batch_is_answered_by_one_line),
+		cmocka_unit_test(text_with_a_nul_is_refused_and_not_cut),
 		cmocka_unit_test(
 			known_revision_is_taken_and_others_get_the_newest),
 		cmocka_unit_test(request_with_its_revision_needs_no_initialize),
