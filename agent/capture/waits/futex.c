@@ -42,7 +42,7 @@ struct rwlock_whole {
 #define RWLOCK_STATE	   3u
 #define RWLOCK_IS_WANTED   2u /* by a writer, and not its yet */
 #define RWLOCK_READERS_MAX (1u << 20)
-#define MUTEX_KIND_MAX	   0x1ff
+#define MUTEX_KIND_MAX	   0x3ff /* with both flags of elision */
 #define MUTEX_ROBUST	   0x10 /* PTHREAD_MUTEX_ROBUST_NORMAL_NP */
 #define MUTEX_SHARED	   0x80 /* by processes */
 #define MUTEX_USERS_MAX	   (1u << 20)

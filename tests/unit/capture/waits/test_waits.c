@@ -95,6 +95,28 @@ static void holder_of_mutex_is_named(void **state)
 	assert_int_equal(wait.address, ADDRESS(mutex));
 }
 
+/* A program that asks for PTHREAD_MUTEX_NORMAL gets a flag with it. */
+static void holder_of_mutex_of_any_type_is_named(void **state)
+{
+	static const int types[] = { PTHREAD_MUTEX_NORMAL,
+				     PTHREAD_MUTEX_RECURSIVE,
+				     PTHREAD_MUTEX_ERRORCHECK,
+				     PTHREAD_MUTEX_ADAPTIVE_NP };
+	pthread_mutexattr_t attributes;
+	pthread_mutex_t mutex;
+
+	(void)state;
+	for (size_t i = 0; i < 4; i++) {
+		pthread_mutexattr_init(&attributes);
+		pthread_mutexattr_settype(&attributes, types[i]);
+		pthread_mutex_init(&mutex, &attributes);
+		pthread_mutex_lock(&mutex);
+		mutex.__data.__lock = 2;
+		assert_int_equal(decode_mutex(&mutex).owner_tid, gettid());
+		pthread_mutex_unlock(&mutex);
+	}
+}
+
 static void holder_of_robust_mutex_is_named(void **state)
 {
 	pthread_mutexattr_t attributes;
@@ -478,6 +500,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(holder_of_mutex_is_named),
+		cmocka_unit_test(holder_of_mutex_of_any_type_is_named),
 		cmocka_unit_test(holder_of_robust_mutex_is_named),
 		cmocka_unit_test(doubtful_owner_is_not_named),
 		cmocka_unit_test(writer_of_rwlock_is_named),
