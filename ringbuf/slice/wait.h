@@ -20,7 +20,9 @@ enum fgt_wait_kind {
 	FGT_WAIT_PI_LOCK, /* a futex word that holds the tid of its owner */
 	FGT_WAIT_NOTIFICATION, /* any other futex: condition variable,
 				* semaphore, a language's run time */
-	FGT_WAIT_DESCRIPTOR, /* number: which; text: what it is */
+	FGT_WAIT_DESCRIPTOR, /* number: which; text: what it is; of a lock on a
+			      * file, owner_tid: the only thread of the process
+			      * that holds it */
 	FGT_WAIT_EVENTS, /* poll, select, epoll; number: how many descriptors,
 			  * of epoll its own; text: the first of them, with
 			  * what each is if the wait lasted */
@@ -94,6 +96,14 @@ struct fgt_slice_wait {
 	 * leads, "tcp to 10.0.0.5:5432"; 0: not known. Set with the symbols. */
 	uint32_t object;
 };
+
+/* The kernel has refused that lock, and glibc lets the thread wait for ever; of a
+ * lock that can be had an owner or an address is known. */
+static inline bool fgt_wait_is_refused(const struct fgt_slice_wait *wait)
+{
+	return wait->kind == FGT_WAIT_PI_LOCK && !wait->owner_tid &&
+	       !wait->address;
+}
 
 /* Where a wake-up comes from. The numbers are stable: they are in .fgt
  * files. */

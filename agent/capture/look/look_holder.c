@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which thread holds a lock, by the number that the target has written into it:
- * that of its PID namespace. Runs in the sampler's thread; must not take longer
- * because a program has many threads.
+ * Which thread or process is waited for; the holder of a lock, by the number that
+ * the target has written into it: that of its PID namespace. Runs in the
+ * sampler's thread; must not take longer because a program has many threads.
  */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #include "agent/capture/look/look_parts.h"
 #include "agent/capture/threads/child_pid.h"
+#include "agent/capture/threads/file_lock.h"
 #include "agent/capture/threads/owner.h"
 #include "agent/capture/threads/procfs.h"
 #include "ringbuf/base/array.h"
@@ -19,6 +21,7 @@
 #define READS_MAX	32u /* of a tick: 10 µs each */
 #define OTHER_COST	4u /* such reads */
 #define OTHER_TICKS_MAX 100u /* until it is looked for again */
+#define FILE_LOCK_BYTES 16384 /* of the machine's table, as far as it is read */
 
 struct fgt_look_number {
 	int32_t tid, number; /* 0: none */
@@ -155,4 +158,68 @@ void fgt_look_name_holder(const struct fgt_look *look, struct fgt_wait *wait)
 	if (fgt_procfs_read_line(AT_FDCWD, path, wait->text,
 				 sizeof(wait->text)) < 0)
 		wait->text[0] = '\0';
+}
+
+/* Where the reads of the tick do not suffice, one of the next ticks goes on. */
+int32_t fgt_look_find_child(struct fgt_look *look, struct fgt_thread *thread,
+			    int32_t number, char *text, size_t size)
+{
+	uint32_t before = look->child_reads_left;
+	int32_t pid = before ? fgt_child_pid(look->process.proc_fd,
+					     look->process.pid, thread->tid,
+					     number, &look->child_reads_left)
+			     : 0;
+	char path[32];
+
+	if (!pid && !look->child_reads_left && before < FGT_LOOK_CHILD_READS)
+		thread->is_incomplete = look->stacks.is_late = true;
+	snprintf(path, sizeof(path), "/proc/%d/comm", pid);
+	if (size &&
+	    (!pid || fgt_procfs_read_line(AT_FDCWD, path, text, size) < 0))
+		text[0] = '\0';
+	return pid;
+}
+
+/* Of several threads the kernel does not know which one has the lock. */
+static bool has_one_thread(int32_t pid)
+{
+	struct stat status;
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	return stat(path, &status) == 0 && status.st_nlink == 3;
+}
+
+bool fgt_look_find_file_lock(struct fgt_look *look, struct fgt_thread *thread,
+			     bool is_flock, char *text, size_t size,
+			     int32_t *ret_tid)
+{
+	char locks[FILE_LOCK_BYTES], path[32], name[32];
+	int32_t pid, own_pid = look->process.pid;
+
+	if (!look->file_lock_reads_left) {
+		thread->is_incomplete = look->stacks.is_late = true;
+		return false;
+	}
+	look->file_lock_reads_left--;
+	if (fgt_procfs_read(AT_FDCWD, "/proc/locks", locks, sizeof(locks)) < 0)
+		return false;
+	pid = fgt_file_lock_holder(locks, own_pid, is_flock);
+	if (!pid)
+		return false;
+	*ret_tid = 0;
+	if (!fgt_look_may_name(&look->process, pid)) {
+		snprintf(text, size, "a process of another user");
+		return true;
+	}
+	snprintf(path, sizeof(path), "/proc/%d/comm", pid);
+	if (fgt_procfs_read_line(AT_FDCWD, path, name, sizeof(name)) < 0)
+		return false;
+	if (has_one_thread(pid))
+		*ret_tid = pid;
+	snprintf(text, size, "%s (pid %d)%s", name, pid,
+		 fgt_file_lock_leads_to(locks, pid, own_pid)
+			 ? ", which waits for this process"
+			 : "");
+	return true;
 }

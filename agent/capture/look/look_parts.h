@@ -414,7 +414,7 @@ char fgt_blocked_letter(const struct fgt_thread_table *threads, int32_t tid);
 int64_t fgt_blocked_copy(int32_t tid, uint64_t sp, uint8_t *buffer,
 			 size_t size);
 
-/* ---- Holders of locks (look_holder.c) ----------------------------------- */
+/* ---- What is waited for (look_holder.c) ----------------------------------- */
 
 /* The thread that the target calls number, of another process with is_shared
  * only. 0: none; thread, which waits, is incomplete where that was not read. */
@@ -422,6 +422,17 @@ int32_t fgt_look_find_holder(struct fgt_look *look, struct fgt_thread *thread,
 			     int32_t number, bool is_shared);
 /* Puts the name of a holder that is no thread of the process into its text. */
 void fgt_look_name_holder(const struct fgt_look *look, struct fgt_wait *wait);
+/* Children of PID namespaces: a program may have 128 for each wait. */
+#define FGT_LOOK_CHILD_READS 256u
+/* The PID of the child that the target calls number, 0: not known, and its name;
+ * size 0: without that. */
+int32_t fgt_look_find_child(struct fgt_look *look, struct fgt_thread *thread,
+			    int32_t number, char *text, size_t size);
+/* The process that holds a lock on a file for which the thread waits, in words,
+ * and its thread, 0 if it has several. False: not known. */
+bool fgt_look_find_file_lock(struct fgt_look *look, struct fgt_thread *thread,
+			     bool is_flock, char *text, size_t size,
+			     int32_t *ret_tid);
 /* May the user of that process learn the name of another one? */
 bool fgt_look_may_name(const struct fgt_process *process, int32_t pid);
 

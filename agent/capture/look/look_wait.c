@@ -6,7 +6,8 @@
  * A lock may pass through several hands while a thread sleeps for it. Such
  * waits are kept in a list, and the lock is read again at ticks by which its
  * owner has run: only then can it have been given away. The same list has waits
- * for events: what their descriptors are is read when they have lasted a tick.
+ * for events: what their descriptors are is read when they have lasted a tick;
+ * and for locks on files, whose holders are read every tenth tick.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,21 +18,18 @@
 #include <unistd.h>
 
 #include "agent/capture/look/look_parts.h"
-#include "agent/capture/threads/child_pid.h"
-#include "agent/capture/threads/file_lock.h"
 #include "agent/capture/threads/owner.h"
 #include "agent/capture/threads/procfs.h"
 #include "agent/capture/waits/waits.h"
 #include "agent/unwind/arch/memory.h"
+#include "ringbuf/base/hash.h"
 
 /* Waits of one tick that are read; others have their call alone until one of
  * the next ticks. */
 #define READS_MAX 256u
-/* Children of PID namespaces, likewise: a program may have 128 for each wait. */
-#define CHILD_READS_MAX 256u
-/* The table of the whole machine, as far as it is read. */
+/* Of the table of the locks on files. */
 #define FILE_LOCK_READS_MAX 4u
-#define FILE_LOCK_BYTES	    16384
+#define FILE_LOCK_TICKS	    10u /* until it is read again */
 
 /* Waits that are followed, and those of one tick that get another reason: each
  * is written to the ring. */
@@ -123,61 +121,22 @@ static bool is_of_state(const struct fgt_blocked *blocked, uint32_t state)
 	       state == FGT_STATE_SYSCALL_FIRST + (uint32_t)blocked->call;
 }
 
-/* Where the reads of the tick do not suffice, one of the next ticks goes on. */
-static int32_t child_of(struct fgt_look *look, struct fgt_thread *thread,
-			int32_t number)
-{
-	uint32_t before = look->child_reads_left;
-	int32_t pid = before ? fgt_child_pid(look->process.proc_fd,
-					     look->process.pid, thread->tid,
-					     number, &look->child_reads_left)
-			     : 0;
-
-	if (!pid && !look->child_reads_left && before < CHILD_READS_MAX)
-		thread->is_incomplete = look->stacks.is_late = true;
-	return pid;
-}
-
 static bool find_file_lock(void *context, bool is_flock, char *text,
-			   size_t size)
+			   size_t size, int32_t *ret_tid)
 {
 	const struct reading *reading = context;
-	struct fgt_look *look = reading->look;
-	char locks[FILE_LOCK_BYTES], path[32], name[32];
-	int32_t pid;
 
-	if (!look->file_lock_reads_left) {
-		reading->thread->is_incomplete = look->stacks.is_late = true;
-		return false;
-	}
-	look->file_lock_reads_left--;
-	if (fgt_procfs_read(AT_FDCWD, "/proc/locks", locks, sizeof(locks)) < 0)
-		return false;
-	pid = fgt_file_lock_holder(locks, look->process.pid, is_flock);
-	if (!pid)
-		return false;
-	if (!fgt_look_may_name(&look->process, pid)) {
-		snprintf(text, size, "a process of another user");
-		return true;
-	}
-	snprintf(path, sizeof(path), "/proc/%d/comm", pid);
-	if (fgt_procfs_read_line(AT_FDCWD, path, name, sizeof(name)) < 0)
-		return false;
-	snprintf(text, size, "%s (pid %d)", name, pid);
-	return true;
+	return fgt_look_find_file_lock(reading->look, reading->thread, is_flock,
+				       text, size, ret_tid);
 }
 
 static int32_t find_child(void *context, int32_t number, char *text,
 			  size_t size)
 {
 	const struct reading *reading = context;
-	int32_t pid = child_of(reading->look, reading->thread, number);
-	char path[32];
 
-	snprintf(path, sizeof(path), "/proc/%d/comm", pid);
-	if (!pid || fgt_procfs_read_line(AT_FDCWD, path, text, size) < 0)
-		text[0] = '\0';
-	return pid;
+	return fgt_look_find_child(reading->look, reading->thread, number, text,
+				   size);
 }
 
 static struct fgt_wait_source source_of(struct reading *reading)
@@ -240,8 +199,19 @@ static const struct fgt_wait *past_wait(struct fgt_look *look,
 	if (state == FGT_STATE_STOPPED)
 		look->wait.kind = FGT_WAIT_STOPPED;
 	if (look->wait.kind == FGT_WAIT_CHILD && look->wait.number > 0)
-		look->wait.number = child_of(look, thread, look->wait.number);
+		look->wait.number = fgt_look_find_child(
+			look, thread, look->wait.number, NULL, 0);
 	return &look->wait;
+}
+
+static void begin_reads(struct fgt_look *look)
+{
+	if (look->wait_tick == look->tick)
+		return;
+	look->wait_tick = look->tick;
+	look->wait_reads = 0;
+	look->child_reads_left = FGT_LOOK_CHILD_READS;
+	look->file_lock_reads_left = FILE_LOCK_READS_MAX;
 }
 
 const struct fgt_wait *fgt_look_wait(struct fgt_look *look,
@@ -253,12 +223,7 @@ const struct fgt_wait *fgt_look_wait(struct fgt_look *look,
 
 	if (!fgt_state_is_blocked(state))
 		return NULL;
-	if (look->wait_tick != look->tick) {
-		look->wait_tick = look->tick;
-		look->wait_reads = 0;
-		look->child_reads_left = CHILD_READS_MAX;
-		look->file_lock_reads_left = FILE_LOCK_READS_MAX;
-	}
+	begin_reads(look);
 	if (verdict->kind != FGT_VERDICT_AS_BEFORE && look->then.ns)
 		return past_wait(look, thread, &look->then, state);
 	if (verdict->kind != FGT_VERDICT_STACK)
@@ -286,6 +251,7 @@ struct fgt_followed {
 	uint32_t kind; /* as in struct fgt_wait, likewise the following */
 	int32_t owner_tid;
 	uint64_t address, timeout_ns;
+	uint64_t text_hash; /* of a file that is locked, with the holder */
 	uint64_t read_tick; /* when the lock was last read */
 	bool is_own; /* it was its own then */
 };
@@ -314,13 +280,24 @@ static bool is_lock(uint32_t kind)
 	       kind == FGT_WAIT_PI_LOCK;
 }
 
+static bool is_file_lock(const struct fgt_wait *wait)
+{
+	return wait->kind == FGT_WAIT_DESCRIPTOR &&
+	       strstr(wait->text, FGT_WAIT_HELD_BY);
+}
+
+static uint64_t hash_text(const struct fgt_wait *wait)
+{
+	return fgt_hash_bytes(wait->text, strlen(wait->text));
+}
+
 void fgt_look_follow(struct fgt_look *look, struct fgt_thread *thread,
 		     uint32_t state, const struct fgt_wait *wait)
 {
 	struct fgt_followed_waits *followed = &look->followed;
 
 	thread->is_followed = false;
-	if ((!is_lock(wait->kind) &&
+	if ((!is_lock(wait->kind) && !is_file_lock(wait) &&
 	     (wait->kind != FGT_WAIT_EVENTS || look->is_embedded)) ||
 	    !make_room(followed))
 		return;
@@ -334,6 +311,7 @@ void fgt_look_follow(struct fgt_look *look, struct fgt_thread *thread,
 		.owner_tid = wait->owner_tid,
 		.address = wait->address,
 		.timeout_ns = wait->timeout_ns,
+		.text_hash = hash_text(wait),
 		.read_tick = look->tick,
 	};
 }
@@ -405,6 +383,37 @@ static bool has_new_owner(struct fgt_look *look, struct fgt_followed *entry,
 	return true;
 }
 
+static bool read_again(struct fgt_look *look, const struct fgt_followed *entry,
+		       struct fgt_thread *thread, struct fgt_wait *ret_wait)
+{
+	if (!thread->active) /* idle again at the next chores */
+		fgt_thread_table_activate(&look->threads, thread, 0);
+	return look->is_readable && thread->active &&
+	       read_wait(look, thread, entry->state, true, ret_wait) &&
+	       ret_wait->text[0];
+}
+
+static bool has_new_file_holder(struct fgt_look *look,
+				struct fgt_followed *entry,
+				struct fgt_thread *thread,
+				struct fgt_wait *ret_wait)
+{
+	uint64_t hash;
+
+	begin_reads(look);
+	if (look->tick - entry->read_tick < FILE_LOCK_TICKS ||
+	    !look->file_lock_reads_left)
+		return false;
+	entry->read_tick = look->tick;
+	if (!read_again(look, entry, thread, ret_wait))
+		return false;
+	hash = hash_text(ret_wait);
+	if (hash == entry->text_hash)
+		return false;
+	entry->text_hash = hash;
+	return true;
+}
+
 /* Once: it is not followed any more. */
 static bool has_new_names(struct fgt_look *look,
 			  const struct fgt_followed *entry,
@@ -416,11 +425,17 @@ static bool has_new_names(struct fgt_look *look,
 		return false;
 	followed->links_left -= WAIT_COST / 2;
 	thread->is_followed = false;
-	if (!thread->active) /* idle again at the next chores */
-		fgt_thread_table_activate(&look->threads, thread, 0);
-	return look->is_readable && thread->active &&
-	       read_wait(look, thread, entry->state, true, ret_wait) &&
-	       ret_wait->text[0];
+	return read_again(look, entry, thread, ret_wait);
+}
+
+static bool has_new_reason(struct fgt_look *look, struct fgt_followed *entry,
+			   struct fgt_thread *thread, struct fgt_wait *ret_wait)
+{
+	if (is_lock(entry->kind))
+		return has_new_owner(look, entry, thread, ret_wait);
+	return entry->kind == FGT_WAIT_DESCRIPTOR
+		       ? has_new_file_holder(look, entry, thread, ret_wait)
+		       : has_new_names(look, entry, thread, ret_wait);
 }
 
 /* The thread that goes on with that wait; NULL: it has moved, or ended. */
@@ -463,9 +478,7 @@ struct fgt_thread *fgt_look_next_reason(struct fgt_look *look,
 		struct fgt_thread *thread = thread_of(look, entry);
 
 		followed->left--;
-		if (is_lock(entry->kind)
-			    ? has_new_owner(look, entry, thread, ret_wait)
-			    : has_new_names(look, entry, thread, ret_wait)) {
+		if (has_new_reason(look, entry, thread, ret_wait)) {
 			followed->changed++;
 			return thread;
 		}

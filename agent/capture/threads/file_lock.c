@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define STEPS_MAX 16
+
 struct line {
 	bool is_waiting, is_flock;
 	int32_t pid; /* -1: of an open file, which several may have */
@@ -50,4 +52,16 @@ int32_t fgt_file_lock_holder(const char *locks, int32_t waiting_pid,
 			found = holder;
 	}
 	return found;
+}
+
+bool fgt_file_lock_leads_to(const char *locks, int32_t pid, int32_t to_pid)
+{
+	for (int i = 0; i < STEPS_MAX && pid && pid != to_pid; i++) {
+		int32_t next = fgt_file_lock_holder(locks, pid, true);
+
+		pid = next ? next : fgt_file_lock_holder(locks, pid, false);
+		if (pid == to_pid)
+			return true;
+	}
+	return false;
 }

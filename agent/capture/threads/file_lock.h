@@ -17,4 +17,7 @@
 int32_t fgt_file_lock_holder(const char *locks, int32_t waiting_pid,
 			     bool is_flock);
 
+/* Does that process wait, by way of others, for one that to_pid holds? */
+bool fgt_file_lock_leads_to(const char *locks, int32_t pid, int32_t to_pid);
+
 #endif

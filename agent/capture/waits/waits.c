@@ -17,8 +17,9 @@
 #include "agent/capture/waits/polled.h"
 #include "ringbuf/base/clock.h"
 
-#define HOLDER_MAX     40
-#define PATH_SHOWN     44 /* of a file that is locked, for the holder's sake */
+#define HOLDER_MAX 72
+/* Of a file that is locked, for the holder's sake. */
+#define PATH_SHOWN     (FGT_WAIT_TEXT_MAX - HOLDER_MAX - 16)
 #define SECOND_NS      1000000000u
 #define MS_NS	       1000000u
 #define INSTANT_MAX_NS (UINT64_C(1000000000) * UINT32_MAX)
@@ -244,7 +245,7 @@ static void read_file_lock(const struct call *call, const uint64_t *args,
 	if (!source->find_file_lock ||
 	    (!is_flock && (call->number != SYS_fcntl || args[1] != F_SETLKW)) ||
 	    !source->find_file_lock(source->context, is_flock, holder,
-				    sizeof(holder)))
+				    sizeof(holder), &wait->owner_tid))
 		return;
 	memcpy(path, wait->text, sizeof(path));
 	snprintf(wait->text, sizeof(wait->text), "%.*s" FGT_WAIT_HELD_BY "%s",

@@ -37,10 +37,10 @@ struct fgt_wait_source {
 	int (*list_epoll)(void *context, int32_t descriptor, char *text,
 			  size_t size);
 	/* The process that holds a lock on a file, of flock(2) or fcntl(2), for
-	 * which the thread waits: "cron (pid 12)"; false: not known. NULL
-	 * likewise. */
+	 * which the thread waits: "cron (pid 12)", and its thread, 0 if it has
+	 * several; false: not known. NULL likewise. */
 	bool (*find_file_lock)(void *context, bool is_flock, char *text,
-			       size_t size);
+			       size_t size, int32_t *ret_tid);
 	/* The PID and the name of the child that the target calls number; 0: not
 	 * known which it is. NULL likewise. */
 	int32_t (*find_child)(void *context, int32_t number, char *text,

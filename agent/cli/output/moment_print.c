@@ -156,6 +156,34 @@ static void print_cycles(const struct fgt_moment *moment, FILE *file)
 	}
 }
 
+static bool is_outside(const struct fgt_ring_slice *slice, uint32_t wait)
+{
+	const struct fgt_slice_wait *of = wait ? &slice->waits[wait - 1] : NULL;
+
+	return of && of->owner_tid && fgt_slice_string(slice, of->text)[0] &&
+	       fgt_slice_find_thread(slice, of->owner_tid) ==
+		       slice->thread_count;
+}
+
+/* A cycle through it cannot be seen. */
+static void print_outside(const struct fgt_moment *moment, FILE *file)
+{
+	const struct fgt_ring_slice *slice = moment->slice;
+
+	for (uint32_t i = 0; i < moment->group_count; i++) {
+		uint32_t wait = slice->runs[moment->groups[i].run].wait;
+
+		if (!is_outside(slice, wait))
+			continue;
+		fprintf(file,
+			"\nNot shown: the process of tid %d, which holds a "
+			"lock; a deadlock with it is listed with both "
+			"(--children, -n, --all)\n",
+			slice->waits[wait - 1].owner_tid);
+		return;
+	}
+}
+
 /* Of several processes those that have a thread at the moment: a file has others
  * that began later, or had ended. */
 static void add_processes(struct fgt_words *words,
@@ -197,6 +225,7 @@ void fgt_moment_print(const struct fgt_moment *moment, const char *at,
 	for (uint32_t i = 0; i < moment->group_count; i++)
 		print_group(moment, &moment->groups[i], file);
 	print_cycles(moment, file);
+	print_outside(moment, file);
 }
 
 /* ---- JSON --------------------------------------------------------------- */

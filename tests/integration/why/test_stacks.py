@@ -186,6 +186,55 @@ def test_deadlock_of_one(bench, socket):
     child.kill()
 
 
+# Locks one file, and another one when its standard input ends.
+CROSSED = """
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+int main(int argc, char **argv)
+{
+    char byte;
+    flock(open(argv[1], O_RDWR | O_CREAT, 0600), LOCK_EX);
+    write(1, "x", 1);
+    while (read(0, &byte, 1) > 0);
+    flock(open(argv[2], O_RDWR | O_CREAT, 0600), LOCK_EX);
+    return argc;
+}
+"""
+
+
+def test_deadlock_of_processes(bench, socket):
+    """By locks on files; the first one waits when there is none yet."""
+    program = bench.path("crossed")
+    subprocess.run(["cc", "-g", "-x", "c", "-", "-o", program],
+                   input=CROSSED, text=True, check=True)
+    files = bench.path("left.lock"), bench.path("right.lock")
+    children = [bench.start([program, *order], stdin=subprocess.PIPE,
+                            stdout=subprocess.PIPE)
+                for order in (files, files[::-1])]
+    for child in children:
+        child.stdout.read(1)
+        bench.run("--socket", socket, "attach", str(child.pid))
+    pids = [child.pid for child in children]
+    for child in children:
+        child.stdin.close()
+        time.sleep(0.5)
+    one = ("--socket", socket, "-p", str(pids[0]))
+    both = ("--socket", socket, "-n", "crossed")
+    answer = stacks(bench, *both)
+    ok("processes that lock files are a deadlock",
+       [sorted(cycle) for cycle in answer["deadlocks"]] == [sorted(pids)],
+       answer)
+    text = bench.run("stacks", *one).stdout
+    ok("one of them has it in words, and where to look",
+       f"held by crossed (pid {pids[1]}), which waits for this process" in
+       text and f"Not shown: the process of tid {pids[1]}" in text, text)
+    why = bench.run("why", *both, "--last", "300ms").stdout
+    ok("why names it, too", "wait for each other)" in why, why)
+    for child in children:
+        child.kill()
+
+
 def test_filters(bench, ask, names):
     """Some threads; the deadlock stays."""
     for flags, is_wanted in (
@@ -303,6 +352,7 @@ def main():
         test_past(bench, socket, child, expected)
         test_deadlock(bench, socket)
         test_deadlock_of_one(bench, socket)
+        test_deadlock_of_processes(bench, socket)
         test_busy(bench)
         test_several(bench)
         test_user(bench)

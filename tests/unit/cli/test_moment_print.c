@@ -62,10 +62,35 @@ static void each_thread_of_a_group_has_its_descriptor(void **state)
 	fgt_ring_slice_free(slice);
 }
 
+static void lock_of_a_process_that_is_not_shown_is_named(void **state)
+{
+	struct fgt_ring_slice *slice = fixture_new(10);
+	uint32_t stack = fixture_stack(slice, "main;take;flock");
+	struct fgt_moment *moment;
+	char *text;
+	size_t len;
+	FILE *file = open_memstream(&text, &len);
+
+	(void)state;
+	fixture_run(slice, fixture_thread(slice, 4242, "a"), 0, 10, stack,
+		    FIXTURE_EPOLL);
+	fixture_wait(slice, FGT_WAIT_DESCRIPTOR, 7, "/x, held by b (pid 7)");
+	assert_int_equal(fgt_moment_new(slice, UINT64_MAX, 0, NULL, &moment),
+			 0);
+	fgt_moment_print(moment, "now", file);
+	fclose(file);
+	assert_non_null(strstr(text, "Not shown: the process of tid 7"));
+	assert_null(strstr(text, "Deadlock"));
+	free(text);
+	fgt_moment_free(moment);
+	fgt_ring_slice_free(slice);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_thread_of_a_group_has_its_descriptor),
+		cmocka_unit_test(lock_of_a_process_that_is_not_shown_is_named),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

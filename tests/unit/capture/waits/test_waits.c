@@ -18,8 +18,6 @@
 
 #include <cmocka.h>
 
-#include "agent/capture/threads/file_lock.h"
-
 #define SELF		7
 #define ADDRESS(object) ((uint64_t)(uintptr_t) & (object))
 
@@ -324,47 +322,6 @@ static void thread_that_is_joined_is_named(void **state)
 	close(ends[0]);
 }
 
-static void holder_of_file_is_named(void **state)
-{
-	static const struct {
-		const char *locks;
-		int32_t pid;
-		bool is_flock;
-		int32_t holder;
-	} cases[] = {
-		{ "", 20, true, 0 },
-		{ "1: FLOCK  ADVISORY  WRITE 10 fe:00:7 0 EOF\n"
-		  "1: -> FLOCK  ADVISORY  WRITE 20 fe:00:7 0 EOF\n"
-		  "2: POSIX  ADVISORY  WRITE 11 fe:00:8 0 EOF\n"
-		  "2: -> POSIX  ADVISORY  READ 20 fe:00:8 0 EOF\n",
-		  20, true, 10 },
-		{ "2: POSIX  ADVISORY  WRITE 11 fe:00:8 0 EOF\n"
-		  "2: -> POSIX  ADVISORY  READ 20 fe:00:8 0 EOF\n",
-		  20, false, 11 },
-		/* Of an open file. */
-		{ "1: OFDLCK ADVISORY  WRITE -1 fe:00:7 0 EOF\n"
-		  "1: -> POSIX  ADVISORY  WRITE 20 fe:00:7 0 EOF\n",
-		  20, false, 0 },
-		/* Of two threads. */
-		{ "1: FLOCK  ADVISORY  WRITE 10 fe:00:7 0 EOF\n"
-		  "1: -> FLOCK  ADVISORY  WRITE 20 fe:00:7 0 EOF\n"
-		  "2: FLOCK  ADVISORY  WRITE 11 fe:00:8 0 EOF\n"
-		  "2: -> FLOCK  ADVISORY  WRITE 20 fe:00:8 0 EOF\n",
-		  20, true, 0 },
-		/* Cut: of 201, perhaps. */
-		{ "1: FLOCK  ADVISORY  WRITE 10 fe:00:7 0 EOF\n"
-		  "1: -> FLOCK  ADVISORY  WRITE 20",
-		  20, true, 0 },
-	};
-
-	(void)state;
-	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
-		assert_int_equal(fgt_file_lock_holder(cases[i].locks,
-						      cases[i].pid,
-						      cases[i].is_flock),
-				 cases[i].holder);
-}
-
 static void sleep_has_its_length(void **state)
 {
 	const struct timespec time = { 1, 234567890 }, wrong = { -1, 5 };
@@ -508,7 +465,6 @@ int main(void)
 		cmocka_unit_test(owner_is_read_again),
 		cmocka_unit_test(other_futexes_are_notifications),
 		cmocka_unit_test(thread_that_is_joined_is_named),
-		cmocka_unit_test(holder_of_file_is_named),
 		cmocka_unit_test(sleep_has_its_length),
 		cmocka_unit_test(wait_until_an_instant_has_what_is_left),
 		cmocka_unit_test(descriptors_and_children_have_numbers),
