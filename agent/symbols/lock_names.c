@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Locks of Rust by the functions that wait for them. Pure.
+ * Locks by the functions that wait for them: of Rust, and of glibc those that the
+ * kernel has refused. Pure.
  */
 #include "agent/symbols/lock_names.h"
 
@@ -17,7 +18,21 @@ static bool is_lock(const char *function)
 			 strstr(mutex, "::lock_slow"));
 }
 
-static bool has_lock(const struct fgt_ring_slice *slice, uint32_t node)
+static bool is_endless_wait(const char *function)
+{
+	return !strncmp(function, "__futex_abstimed_wait",
+			strlen("__futex_abstimed_wait"));
+}
+
+/* It waits for nothing, for ever: FUTEX_LOCK_PI has failed with EDEADLK, or with
+ * ESRCH. */
+static bool is_refusal(const char *function)
+{
+	return strcmp(function, "__pthread_mutex_lock_full") == 0;
+}
+
+static bool is_any_in(const struct fgt_ring_slice *slice, uint32_t node,
+		      bool (*is_wanted)(const char *function))
 {
 	for (int depth = 0; depth < DEPTH_MAX && node != FGT_NODE_NONE;
 	     depth++, node = slice->nodes[node].parent) {
@@ -25,7 +40,7 @@ static bool has_lock(const struct fgt_ring_slice *slice, uint32_t node)
 			&slice->frames[slice->nodes[node].frame];
 
 		for (uint32_t i = 0; i < frame->symbol_count; i++)
-			if (is_lock(fgt_slice_string(
+			if (is_wanted(fgt_slice_string(
 				    slice,
 				    slice->symbols[frame->symbol_first + i]
 					    .function)))
@@ -41,8 +56,14 @@ void fgt_lock_names_apply(struct fgt_ring_slice *slice)
 		struct fgt_slice_wait *wait =
 			run->wait ? &slice->waits[run->wait - 1] : NULL;
 
-		if (wait && wait->kind == FGT_WAIT_NOTIFICATION &&
-		    has_lock(slice, run->stack))
+		if (!wait || wait->kind != FGT_WAIT_NOTIFICATION)
+			continue;
+		if (is_any_in(slice, run->stack, is_lock)) {
 			wait->kind = FGT_WAIT_MUTEX;
+		} else if (is_any_in(slice, run->stack, is_refusal) &&
+			   is_any_in(slice, run->stack, is_endless_wait)) {
+			wait->kind = FGT_WAIT_PI_LOCK;
+			wait->address = wait->object = 0; /* on its stack */
+		}
 	}
 }

@@ -13,6 +13,7 @@
 
 #define TIMEOUT_SLACK_PART 16 /* of a wait's time */
 #define DYING_NS	   200000000ull
+#define LATE_NS		   100000000ull
 
 /* A thread at the tick, with what it must share with others of its group. */
 struct present {
@@ -196,8 +197,36 @@ static uint32_t end_of_life(const struct fgt_ring_slice *slice)
 	return first;
 }
 
+/* Of several processes one has been asked before the others, and one has not had
+ * its last tick yet: the last tick that all of them have, but those that ended
+ * before. */
+static uint32_t end_of_all(const struct fgt_ring_slice *slice)
+{
+	FGT_AUTO(free) void *memory = NULL;
+	uint32_t *ends, end = end_of_threads(slice), first = end;
+
+	if (!end || !FGT_ARRAY_NEW(ends, slice->process_count))
+		return end;
+	memory = ends;
+	for (uint32_t i = 0; i < slice->run_count; i++) {
+		const struct fgt_run *run = &slice->runs[i];
+		uint32_t *of = &ends[slice->threads[run->thread].process];
+
+		if (*of < run->first_tick + run->tick_count)
+			*of = run->first_tick + run->tick_count;
+	}
+	for (uint32_t i = 0; i < slice->process_count; i++)
+		if (ends[i] && ends[i] < first &&
+		    slice->tick_ns[end - 1] - slice->tick_ns[ends[i] - 1] <
+			    LATE_NS)
+			first = ends[i];
+	return first;
+}
+
 uint32_t fgt_moment_end(const struct fgt_ring_slice *slice, bool has_ended)
 {
+	if (slice->process_count > 1)
+		return end_of_all(slice);
 	return has_ended ? end_of_life(slice) : end_of_threads(slice);
 }
 

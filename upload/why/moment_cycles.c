@@ -24,18 +24,26 @@ static void find_present(const struct fgt_moment *moment, uint32_t *present)
 	}
 }
 
+/* NULL: it is not there, or the reason is not known. */
+static const struct fgt_slice_wait *wait_of(const struct fgt_moment *moment,
+					    uint32_t thread)
+{
+	const struct fgt_ring_slice *slice = moment->slice;
+	uint32_t run = moment->runs[thread];
+	uint32_t wait = run == FGT_ID_NONE ? 0 : slice->runs[run].wait;
+
+	return wait ? &slice->waits[wait - 1] : NULL;
+}
+
 /* The thread that holds the lock that a thread waits for. */
 static uint32_t holder_of(const struct fgt_moment *moment,
 			  const uint32_t *present, uint32_t thread)
 {
 	const struct fgt_ring_slice *slice = moment->slice;
-	uint32_t run = moment->runs[thread], wait, at;
-	int32_t tid;
+	const struct fgt_slice_wait *wait = wait_of(moment, thread);
+	int32_t tid = wait ? wait->owner_tid : 0;
+	uint32_t at;
 
-	if (run == FGT_ID_NONE)
-		return FGT_ID_NONE;
-	wait = slice->runs[run].wait;
-	tid = wait ? slice->waits[wait - 1].owner_tid : 0;
 	if (!tid)
 		return FGT_ID_NONE;
 	at = fgt_slice_find_thread(slice, tid);
@@ -43,6 +51,33 @@ static uint32_t holder_of(const struct fgt_moment *moment,
 	    present[at] == FGT_ID_NONE)
 		return FGT_ID_NONE;
 	return slice->runs[present[at]].thread;
+}
+
+/* A lock that the kernel has refused would have closed a cycle: one of the threads
+ * that wait for this one, directly or by way of others, has it. The first of
+ * those, as far as there is one way to it. */
+static void close_refused(const struct fgt_moment *moment, uint32_t *holders,
+			  uint32_t *waiters, uint32_t *counts)
+{
+	uint32_t count = moment->slice->thread_count;
+
+	for (uint32_t i = 0; i < count; i++)
+		/* One that joins is behind the cycle. */
+		if (holders[i] != FGT_ID_NONE &&
+		    wait_of(moment, i)->kind != FGT_WAIT_JOIN &&
+		    !counts[holders[i]]++)
+			waiters[holders[i]] = i;
+	for (uint32_t i = 0; i < count; i++) {
+		const struct fgt_slice_wait *wait = wait_of(moment, i);
+		uint32_t at = i;
+
+		if (!wait || !fgt_wait_is_refused(wait) || !counts[i])
+			continue;
+		do
+			at = waiters[at];
+		while (counts[at] == 1);
+		holders[i] = at;
+	}
 }
 
 /* From a thread on, up to what has been visited. The first thread of the cycle
@@ -88,7 +123,7 @@ int fgt_moment_find_cycles(struct fgt_moment *moment)
 	if (!FGT_ARRAY_NEW(moment->cycle_runs, count) ||
 	    !FGT_ARRAY_NEW(moment->cycle_ends, count))
 		return -ENOMEM;
-	memory = present = calloc(count, 4 * sizeof(*present));
+	memory = present = calloc(count, 6 * sizeof(*present));
 	if (!memory)
 		return -ENOMEM;
 	holders = present + count;
@@ -97,6 +132,7 @@ int fgt_moment_find_cycles(struct fgt_moment *moment)
 	find_present(moment, present);
 	for (uint32_t i = 0; i < count; i++)
 		holders[i] = holder_of(moment, present, i);
+	close_refused(moment, holders, is_first + count, is_first + 2 * count);
 	for (uint32_t i = 0; i < count; i++) {
 		uint32_t first = visits[i] ? FGT_ID_NONE
 					   : visit(i, holders, visits);

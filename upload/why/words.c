@@ -181,7 +181,11 @@ static void add_wait(struct fgt_words *words,
 		add_lock(words, slice, of, "rwlock");
 		break;
 	case FGT_WAIT_PI_LOCK:
-		add_lock(words, slice, of, "lock");
+		add_lock(words, slice, of,
+			 fgt_wait_is_refused(of)
+				 ? "lock that it never gets, since the holder "
+				   "has ended or waits for this thread"
+				 : "lock");
 		break;
 	case FGT_WAIT_JOIN:
 		fgt_words_add(words, "join of ");

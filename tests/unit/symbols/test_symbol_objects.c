@@ -176,21 +176,26 @@ static void lock_without_an_owner_is_known_by_its_function(void **state)
 		{ "main;std::sys::sync::condvar::futex::Condvar::wait_optional"
 		  "_timeout;libc.so.6!syscall",
 		  FGT_WAIT_NOTIFICATION },
+		{ "main;__pthread_mutex_lock_full;__futex_abstimed_wait_common",
+		  FGT_WAIT_PI_LOCK },
+		{ "main;__pthread_mutex_lock_full;futex_wait",
+		  FGT_WAIT_NOTIFICATION },
 	};
 	FGT_AUTO(fgt_ring_slice_free)
 	struct fgt_ring_slice *slice = fixture_new(10);
 	uint32_t thread = fixture_thread(slice, 1, "t");
 
 	(void)state;
-	for (uint32_t i = 0; i < 3; i++) {
+	for (uint32_t i = 0; i < 5; i++) {
 		fixture_run(slice, thread, 2 * i, 1,
 			    fixture_stack(slice, waits[i].stack),
 			    FIXTURE_FUTEX);
-		(void)fixture_wait(slice, FGT_WAIT_NOTIFICATION, 0, "");
+		fixture_wait(slice, FGT_WAIT_NOTIFICATION, 0, "")->address = 8;
 	}
 	fgt_lock_names_apply(slice);
-	for (uint32_t i = 0; i < 3; i++)
+	for (uint32_t i = 0; i < 5; i++)
 		assert_int_equal(slice->waits[i].kind, waits[i].kind);
+	assert_true(fgt_wait_is_refused(&slice->waits[3]));
 }
 
 int main(void)

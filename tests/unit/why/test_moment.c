@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -175,6 +176,33 @@ static void killed_process_still_has_its_threads(void **state)
 	fgt_ring_slice_free(slice);
 }
 
+/* Two of them are asked one after the other, the third has ended before. */
+static void now_is_the_last_tick_that_all_processes_have(void **state)
+{
+	static const uint32_t ends[] = { 39, 40, 5 };
+	struct fgt_ring_slice *slice = fixture_new(40);
+	uint32_t stack = fixture_stack(slice, "main;take;lock");
+	struct fgt_moment *moment;
+
+	(void)state;
+	slice->processes = calloc(3, sizeof(*slice->processes));
+	assert_non_null(slice->processes);
+	slice->process_count = 3;
+	for (uint32_t i = 0; i < 3; i++) {
+		uint32_t thread = fixture_thread(slice, 4242 + (int)i, "t");
+
+		slice->threads[thread].process = i;
+		fixture_run(slice, thread, 0, ends[i], stack, FIXTURE_FUTEX);
+	}
+	assert_true(fgt_slice_is_valid(slice));
+	assert_int_equal(fgt_moment_new(slice, UINT64_MAX, 0, NULL, &moment),
+			 0);
+	assert_int_equal(moment->tick, 38);
+	assert_int_equal(moment->thread_count, 2);
+	fgt_moment_free(moment);
+	fgt_ring_slice_free(slice);
+}
+
 static void time_without_threads_is_no_data(void **state)
 {
 	struct fgt_ring_slice *slice = fixture_new(10), *part;
@@ -239,6 +267,30 @@ static void cycles_are_listed_once(void **state)
 	assert_int_equal(moment->cycle_ends[0], 2);
 	assert_int_equal(slice->runs[moment->cycle_runs[0]].thread, 0);
 	assert_int_equal(slice->runs[moment->cycle_runs[1]].thread, 1);
+	fgt_moment_free(moment);
+	fgt_ring_slice_free(slice);
+}
+
+/* 4242 waits for 4243, that for 4244, which the kernel did not let wait; 4245 waits
+ * for 4242. */
+static void refused_lock_closes_a_cycle(void **state)
+{
+	struct fgt_ring_slice *slice =
+		make((int32_t[]){ 4243, 4244, 4243, 4242 });
+	struct fgt_moment *moment;
+
+	(void)state;
+	slice->waits[2].kind = FGT_WAIT_PI_LOCK;
+	slice->waits[2].owner_tid = 0;
+	assert_int_equal(fgt_moment_new(slice, tick_ns(4), 0, NULL, &moment),
+			 0);
+	assert_int_equal(moment->cycle_count, 1);
+	assert_int_equal(moment->cycle_ends[0], 4);
+	fgt_moment_free(moment);
+	slice->runs[1].wait = 0;
+	assert_int_equal(fgt_moment_new(slice, tick_ns(4), 0, NULL, &moment),
+			 0);
+	assert_int_equal(moment->cycle_count, 0);
 	fgt_moment_free(moment);
 	fgt_ring_slice_free(slice);
 }
@@ -427,10 +479,12 @@ int main(void)
 			last_tick_needs_no_more_than_what_goes_on_at_it),
 		cmocka_unit_test(end_is_the_last_tick_with_threads),
 		cmocka_unit_test(killed_process_still_has_its_threads),
+		cmocka_unit_test(now_is_the_last_tick_that_all_processes_have),
 		cmocka_unit_test(time_without_threads_is_no_data),
 		cmocka_unit_test(a_thread_that_ran_between_ticks_began_later),
 		cmocka_unit_test(a_wait_is_no_longer_than_its_time),
 		cmocka_unit_test(cycles_are_listed_once),
+		cmocka_unit_test(refused_lock_closes_a_cycle),
 		cmocka_unit_test(chains_of_many_threads_take_no_time),
 		cmocka_unit_test(filter_leaves_cycles_whole),
 		cmocka_unit_test(time_before_the_slice_has_no_threads),
