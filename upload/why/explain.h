@@ -87,6 +87,7 @@ struct fgt_explanation {
 	bool *marks;
 	struct fgt_explained_row rows[FGT_EXPLAIN_ROWS_MAX];
 	uint32_t row_count; /* by ms */
+	double others_running_ms; /* of the row that has no doing */
 	struct fgt_explained_step steps[FGT_EXPLAIN_STEPS_MAX];
 	uint32_t step_count; /* the longest ones, in order of time */
 	double steps_left_out_ms;

@@ -227,6 +227,10 @@ static int list_rows(struct fgt_explanation *explanation, struct table *table)
 	kept = count < FGT_EXPLAIN_ROWS_MAX ? count : FGT_EXPLAIN_ROWS_MAX - 1;
 	for (uint32_t i = 0; i < kept; i++)
 		left_ms -= rows[i].ms;
+	for (uint32_t i = kept; i < count; i++)
+		if (explanation->doings->doings[rows[i].doing].state ==
+		    FGT_STATE_RUNNING)
+			explanation->others_running_ms += rows[i].ms;
 	memcpy(explanation->rows, rows, kept * sizeof(*rows));
 	free(rows);
 	explanation->row_count = kept;

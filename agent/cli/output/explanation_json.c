@@ -144,6 +144,8 @@ static void put_rows(const struct explained_json *answer)
 			if (of->thread_windows)
 				put_rank(answer, &row->rank);
 			put_doing(answer, row->run);
+		} else {
+			put_ms(answer, "running_ms", of->others_running_ms);
 		}
 		fgt_json_end_object(answer->json);
 	}

@@ -29,7 +29,9 @@ struct printer {
 static void print_words(const struct printer *printer,
 			const struct fgt_words *words)
 {
-	fgt_print_text(printer->file, words->text, LINE_COLUMNS);
+	fgt_form_print_names(printer->is_markdown ? FGT_FORM_MARKDOWN
+						  : FGT_FORM_TEXT,
+			     words, LINE_COLUMNS, printer->file);
 }
 
 static void print_line(const struct printer *printer,
@@ -138,6 +140,18 @@ static bool has_own_baseline(const struct printer *printer)
 	return printer->of->thread_windows >= FGT_EXPLAIN_WINDOWS_MIN;
 }
 
+static void add_others(struct fgt_words *words,
+		       const struct fgt_explanation *of)
+{
+	fgt_words_add(words, "anything else");
+	if (of->others_running_ms > 0) {
+		fgt_words_add(words, " (running for ");
+		fgt_words_add_ms(words, of->others_running_ms);
+		fgt_words_add(words, ")");
+	}
+	fgt_words_add(words, ", or not there");
+}
+
 static void print_row(const struct printer *printer,
 		      const struct fgt_explained_row *row)
 {
@@ -150,7 +164,7 @@ static void print_row(const struct printer *printer,
 	if (row->doing != FGT_ID_NONE && has_own_baseline(printer))
 		fgt_words_add_ms(&usual, row->rank.usual_ms);
 	if (row->doing == FGT_ID_NONE)
-		fgt_words_add(&what, "anything else, or not there");
+		add_others(&what, of);
 	else
 		add_doing(&what, of, row->run);
 	fprintf(printer->file, "%s%9s%s%5.1f %%%s%9s%s",
@@ -169,8 +183,10 @@ static void print_rows(const struct printer *printer)
 
 	fgt_words_add_thread(&words, of->slice, thread->tid);
 	if (!of->is_thread_chosen)
-		fgt_words_add(&words, has_baseline(printer)
+		fgt_words_add(&words, has_own_baseline(printer)
 					      ? ", whose behaviour differs most"
+				      : has_baseline(printer)
+					      ? ", which is new, and did most"
 					      : ", which did most");
 	if (has_baseline(printer) &&
 	    of->thread_windows < of->windows->count - 1)

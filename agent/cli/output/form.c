@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "agent/cli/summary/summary.h"
+
 int fgt_form_read(const struct fgt_arguments *arguments,
 		  enum fgt_form *ret_form, struct fgt_why *why)
 {
@@ -35,6 +37,22 @@ void fgt_form_fence(enum fgt_form form)
 {
 	if (form == FGT_FORM_MARKDOWN)
 		puts("```");
+}
+
+void fgt_form_print_names(enum fgt_form form, const struct fgt_words *words,
+			  size_t columns, FILE *file)
+{
+	char text[2 * FGT_WORDS_MAX], *to = text, last = '\0';
+
+	for (const char *at = words->text; at < words->text + words->len;
+	     at++) {
+		if (form == FGT_FORM_MARKDOWN &&
+		    (strchr("\\|<`*", *at) || (last == ']' && *at == '(')))
+			*to++ = '\\';
+		*to++ = last = *at;
+	}
+	*to = '\0';
+	fgt_print_text(file, text, columns);
 }
 
 void fgt_form_name_range(enum fgt_form form, uint64_t from_ns, uint64_t to_ns,

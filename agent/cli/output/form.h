@@ -9,6 +9,7 @@
 
 #include "agent/cli/options.h"
 #include "ringbuf/slice/slice.h"
+#include "upload/why/words.h"
 
 enum fgt_form {
 	FGT_FORM_TEXT,
@@ -31,6 +32,11 @@ int fgt_form_read(const struct fgt_arguments *arguments,
 /* Before and after columns of text on standard output, whose widths markdown
  * must not change; nothing in the other forms. */
 void fgt_form_fence(enum fgt_form form);
+
+/* Names as they are: in markdown with a backslash before what would be a cell, a
+ * tag, code, emphasis or a link. */
+void fgt_form_print_names(enum fgt_form form, const struct fgt_words *words,
+			  size_t columns, FILE *file);
 
 /* The flags that ask for the same time again, later, which "-2s" does not:
  * markdown alone. tid 0: none. */
