@@ -12,75 +12,6 @@
 #include "ringbuf/base/hash.h"
 #include "upload/why/group.h"
 
-/* System calls by what they wait for; all others stand for themselves. */
-static const struct {
-	const char *name;
-	enum fgt_wait_kind kind;
-} calls[] = {
-	{ "futex", FGT_WAIT_NOTIFICATION },
-	{ "futex_waitv", FGT_WAIT_NOTIFICATION },
-	{ "poll", FGT_WAIT_EVENTS },
-	{ "ppoll", FGT_WAIT_EVENTS },
-	{ "select", FGT_WAIT_EVENTS },
-	{ "pselect6", FGT_WAIT_EVENTS },
-	{ "epoll_wait", FGT_WAIT_EVENTS },
-	{ "epoll_pwait", FGT_WAIT_EVENTS },
-	{ "epoll_pwait2", FGT_WAIT_EVENTS },
-	{ "io_uring_enter", FGT_WAIT_EVENTS },
-	{ "io_getevents", FGT_WAIT_EVENTS },
-	{ "nanosleep", FGT_WAIT_SLEEP },
-	{ "clock_nanosleep", FGT_WAIT_SLEEP },
-	{ "wait4", FGT_WAIT_CHILD },
-	{ "waitid", FGT_WAIT_CHILD },
-	{ "pause", FGT_WAIT_SIGNAL },
-	{ "rt_sigsuspend", FGT_WAIT_SIGNAL },
-	{ "rt_sigtimedwait", FGT_WAIT_SIGNAL },
-	{ "accept", FGT_WAIT_DESCRIPTOR },
-	{ "accept4", FGT_WAIT_DESCRIPTOR },
-	{ "connect", FGT_WAIT_DESCRIPTOR },
-	{ "fdatasync", FGT_WAIT_DESCRIPTOR },
-	{ "fsync", FGT_WAIT_DESCRIPTOR },
-	{ "flock", FGT_WAIT_DESCRIPTOR },
-	{ "read", FGT_WAIT_DESCRIPTOR },
-	{ "recvfrom", FGT_WAIT_DESCRIPTOR },
-	{ "recvmsg", FGT_WAIT_DESCRIPTOR },
-	{ "sendmsg", FGT_WAIT_DESCRIPTOR },
-	{ "sendto", FGT_WAIT_DESCRIPTOR },
-	{ "write", FGT_WAIT_DESCRIPTOR },
-	{ "semop", FGT_WAIT_IPC },
-	{ "semtimedop", FGT_WAIT_IPC },
-	{ "msgrcv", FGT_WAIT_IPC },
-	{ "msgsnd", FGT_WAIT_IPC },
-};
-
-enum fgt_wait_kind fgt_doing_kind_of_state(const struct fgt_ring_slice *slice,
-					   uint32_t state)
-{
-	const char *name = fgt_slice_state_name(slice, state);
-
-	if (state == FGT_STATE_PAGE_FAULT)
-		return FGT_WAIT_FAULT;
-	if (state == FGT_STATE_STOPPED)
-		return FGT_WAIT_STOPPED;
-	for (size_t i = 0; i < sizeof(calls) / sizeof(*calls); i++)
-		if (strcmp(name, calls[i].name) == 0)
-			return calls[i].kind;
-	return FGT_WAIT_KERNEL;
-}
-
-bool fgt_doing_is_passive(const struct fgt_ring_slice *slice,
-			  const struct fgt_doing *doing)
-{
-	const char *state = fgt_slice_state_name(slice, doing->state);
-
-	if (!fgt_state_is_blocked(doing->state))
-		return false;
-	return doing->kind == FGT_WAIT_NOTIFICATION ||
-	       doing->kind == FGT_WAIT_EVENTS ||
-	       doing->kind == FGT_WAIT_SIGNAL ||
-	       strncmp(state, "accept", strlen("accept")) == 0;
-}
-
 /* Two numbers as one, which stands for the pair. */
 static int pair(struct fgt_doings *doings, uint64_t left, uint64_t right,
 		uint32_t *ret_id)
@@ -145,7 +76,9 @@ static struct fgt_doing doing_of(const struct fgt_doings *doings,
 				 const struct fgt_ring_slice *slice,
 				 const struct fgt_run *run)
 {
-	struct fgt_doing doing = { .state = run->state, .stack = run->stack };
+	struct fgt_doing doing = { .state = run->state,
+				   .stack = run->stack,
+				   .thread = run->thread };
 
 	if (run->state != FGT_STATE_RUNNABLE)
 		doing.place = fgt_place_of(doings->places, run->stack);
@@ -208,15 +141,21 @@ static bool has_names(const struct fgt_ring_slice *slice,
 		      '(');
 }
 
+static void take_wait(const struct fgt_doing *doing, struct fgt_doing *into)
+{
+	into->wait = doing->wait;
+	into->thread = doing->thread;
+}
+
 static void merge_doing(const struct fgt_ring_slice *slice,
 			const struct fgt_doing *doing, struct fgt_doing *into)
 {
 	const struct fgt_slice_wait *wait, *first;
 
-	if (!into->wait)
-		into->wait = doing->wait;
 	if (!doing->wait)
 		return;
+	if (!into->wait)
+		take_wait(doing, into);
 	wait = &slice->waits[doing->wait - 1];
 	first = &slice->waits[into->wait - 1];
 	into->has_other_times |= wait->timeout_ns != first->timeout_ns;
@@ -224,7 +163,7 @@ static void merge_doing(const struct fgt_ring_slice *slice,
 		into->has_other_owners |= wait->owner_tid != first->owner_tid;
 	else if (wait->owner_tid ||
 		 (has_names(slice, doing) && !has_names(slice, into)))
-		into->wait = doing->wait;
+		take_wait(doing, into);
 }
 
 static int number_doing(struct fgt_doings *doings,
@@ -469,6 +408,21 @@ void fgt_doings_free(struct fgt_doings *doings)
 	free(doings);
 }
 
+/* May a run of that thread have waited for that, too? Processes have numbers and
+ * addresses of their own, and threads sets of descriptors. */
+static bool may_be_wait_of(const struct fgt_ring_slice *slice,
+			   const struct fgt_doing *doing,
+			   const struct fgt_run *run)
+{
+	const struct fgt_slice_thread *threads = slice->threads;
+	const struct fgt_slice_wait *own =
+		run->wait ? &slice->waits[run->wait - 1] : NULL;
+
+	return threads[doing->thread].process == threads[run->thread].process &&
+	       (!own || !doing->wait || own->kind != FGT_WAIT_EVENTS ||
+		own->number == slice->waits[doing->wait - 1].number);
+}
+
 struct fgt_doing fgt_doings_of_run(const struct fgt_doings *doings,
 				   const struct fgt_ring_slice *slice,
 				   uint32_t run)
@@ -477,6 +431,8 @@ struct fgt_doing fgt_doings_of_run(const struct fgt_doings *doings,
 
 	own = doing;
 	own.wait = slice->runs[run].wait;
+	if (!may_be_wait_of(slice, &doing, &slice->runs[run]))
+		return own;
 	if (!own.wait || is_nameless(slice, &own) ||
 	    (doing.wait && slice->waits[doing.wait - 1].owner_tid &&
 	     !slice->waits[own.wait - 1].owner_tid) ||

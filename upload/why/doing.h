@@ -22,6 +22,7 @@ struct fgt_doing {
 	uint32_t state; /* enum fgt_state */
 	uint32_t kind; /* enum fgt_wait_kind of a blocked thread */
 	uint32_t wait; /* the first such one, index into waits + 1; 0: none */
+	uint32_t thread; /* of that one */
 	uint32_t stack; /* likewise, a leaf */
 	uint32_t callers[FGT_PLACE_CALLERS]; /* string ids, 0: the reason
 					      * is enough */

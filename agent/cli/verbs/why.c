@@ -120,7 +120,7 @@ static int explain_error(int r, const struct question *question,
 		return fgt_why_set(why, r,
 				   "no data in range: fewer than two ticks of "
 				   "what is recorded lie in it; ask for a "
-				   "longer or a later one");
+				   "longer one, or when it is over");
 	case -ENOMEM:
 		return fgt_why_set(why, r, FGT_NO_MEMORY);
 	default:

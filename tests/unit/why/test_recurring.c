@@ -302,6 +302,44 @@ static void row_names_the_longest_wait(void **state)
 	fgt_ring_slice_free(slice);
 }
 
+/* The first thread waits too briefly for its descriptors to be known. */
+static void names_of_other_descriptors_are_not_shown(void **state)
+{
+	static const struct {
+		uint32_t process;
+		int32_t number;
+		bool is_same;
+	} others[] = { { 0, 7, true }, { 1, 7, false }, { 0, 9, false } };
+
+	(void)state;
+	for (size_t i = 0; i < 3; i++) {
+		struct fgt_ring_slice *slice = fixture_new(TICKS);
+		uint32_t stack = fixture_stack(slice, IDLE);
+		struct fgt_doings *doings;
+
+		slice->processes = calloc(2, sizeof(*slice->processes));
+		assert_non_null(slice->processes);
+		slice->process_count = 2;
+		for (int32_t k = 0; k < 2; k++) {
+			uint32_t thread =
+				fixture_thread(slice, 4250 + k, "worker");
+
+			fixture_run(slice, thread, 0, 10, stack, FIXTURE_EPOLL);
+			fixture_wait(slice, FGT_WAIT_EVENTS, 0,
+				     k ? "epoll 7 of descriptor 4 (pipe)" : "")
+				->number = k ? others[i].number : 7;
+			slice->threads[thread].process = k ? others[i].process
+							   : 0;
+		}
+		assert_int_equal(fgt_doings_new(slice, &doings), 0);
+		assert_int_equal(doings->count, 1);
+		assert_int_equal(fgt_doings_of_run(doings, slice, 0).wait,
+				 others[i].is_same ? 2 : 1);
+		fgt_doings_free(doings);
+		fgt_ring_slice_free(slice);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -312,6 +350,7 @@ int main(void)
 		cmocka_unit_test(long_walks_find_the_deadlock_or_are_cut),
 		cmocka_unit_test(new_thread_has_no_baseline),
 		cmocka_unit_test(row_names_the_longest_wait),
+		cmocka_unit_test(names_of_other_descriptors_are_not_shown),
 		cmocka_unit_test(path_has_the_parts_of_what_was_waited_for),
 	};
 
