@@ -302,6 +302,29 @@ static void row_names_the_longest_wait(void **state)
 	fgt_ring_slice_free(slice);
 }
 
+/* Not all have a row: 20 functions, one after another. */
+static void what_is_left_shows_how_long_it_ran(void **state)
+{
+	struct fgt_ring_slice *slice = fixture_new(TICKS);
+	uint32_t thread = fixture_thread(slice, 4250, "worker");
+	struct fgt_explanation *explanation;
+
+	(void)state;
+	for (uint32_t i = 0; i < TICKS; i++) {
+		char stack[32];
+
+		snprintf(stack, sizeof(stack), "main;step_%u", i % 20);
+		fixture_run(slice, thread, i, 1, fixture_stack(slice, stack),
+			    FGT_STATE_RUNNING);
+	}
+	explanation = explain(slice, 4250);
+	assert_int_equal(explanation->row_count, FGT_EXPLAIN_ROWS_MAX);
+	assert_true(explanation->others_running_ms >
+		    0.9 * explanation->rows[FGT_EXPLAIN_ROWS_MAX - 1].ms);
+	fgt_explanation_free(explanation);
+	fgt_ring_slice_free(slice);
+}
+
 /* The first thread waits too briefly for its descriptors to be known. */
 static void names_of_other_descriptors_are_not_shown(void **state)
 {
@@ -350,6 +373,7 @@ int main(void)
 		cmocka_unit_test(long_walks_find_the_deadlock_or_are_cut),
 		cmocka_unit_test(new_thread_has_no_baseline),
 		cmocka_unit_test(row_names_the_longest_wait),
+		cmocka_unit_test(what_is_left_shows_how_long_it_ran),
 		cmocka_unit_test(names_of_other_descriptors_are_not_shown),
 		cmocka_unit_test(path_has_the_parts_of_what_was_waited_for),
 	};
