@@ -75,7 +75,7 @@ int fgt_pressures_copy(const struct fgt_slice_pressure *pressures,
 struct fgt_wait {
 	uint32_t kind; /* enum fgt_wait_kind */
 	int32_t owner_tid; /* that is waited for: a thread of the process at that
-			    * tick or, of a lock that processes share, of
+			    * tick, or that has ended since, or, of a lock that processes share, of
 			    * another one, whose name is in text; 0: none, or
 			    * not known */
 	uint64_t address; /* of the lock or futex word; 0: none */

@@ -86,14 +86,17 @@ static void add_lock(struct fgt_words *words,
 		     const struct fgt_ring_slice *slice,
 		     const struct fgt_slice_wait *wait, const char *what)
 {
+	bool is_there = fgt_slice_find_thread(slice, wait->owner_tid) <
+			slice->thread_count;
+	const char *other = fgt_slice_string(slice, wait->text);
+
 	fgt_words_add(words, "%s", what);
 	add_object(words, slice, wait);
-	if (wait->owner_tid &&
-	    fgt_slice_find_thread(slice, wait->owner_tid) ==
-		    slice->thread_count &&
-	    fgt_slice_string(slice, wait->text)[0]) {
+	if (wait->owner_tid && !is_there && other[0]) {
 		fgt_words_add(words, ", held by %s (tid %d of another process)",
-			      fgt_slice_string(slice, wait->text),
+			      other, wait->owner_tid);
+	} else if (wait->owner_tid && !is_there) {
+		fgt_words_add(words, ", held by tid %d, which has ended",
 			      wait->owner_tid);
 	} else if (wait->owner_tid) {
 		fgt_words_add(words, ", held by ");

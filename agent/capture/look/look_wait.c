@@ -46,6 +46,7 @@
 struct reading {
 	struct fgt_look *look;
 	struct fgt_thread *thread;
+	int32_t known_tid; /* of the holder so far; 0: none */
 };
 
 static bool read_memory(void *context, uint64_t address, void *buffer,
@@ -70,9 +71,11 @@ static bool read_memory(void *context, uint64_t address, void *buffer,
 static int32_t find_thread(void *context, int32_t number, bool is_shared)
 {
 	const struct reading *reading = context;
+	int32_t tid = fgt_look_find_holder(reading->look, reading->thread,
+					   number, is_shared);
 
-	return fgt_look_find_holder(reading->look, reading->thread, number,
-				    is_shared);
+	/* It has ended, and the lock is its still. */
+	return !tid && number == reading->known_tid ? number : tid;
 }
 
 /* Reads the link alone: the file is not touched. */
@@ -159,7 +162,7 @@ static bool read_wait(struct fgt_look *look, struct fgt_thread *thread,
 		      uint32_t state, bool has_lasted,
 		      struct fgt_wait *ret_wait)
 {
-	struct reading reading = { look, thread };
+	struct reading reading = { look, thread, 0 };
 	struct fgt_wait_source source = source_of(&reading);
 	char before[FGT_BLOCKED_TEXT_MAX], after[FGT_BLOCKED_TEXT_MAX];
 	struct fgt_blocked blocked;
@@ -338,7 +341,7 @@ static int32_t read_owner(struct fgt_look *look,
 	struct fgt_owner_read *last = &look->followed.last;
 	const struct fgt_wait wait = { .kind = entry->kind,
 				       .address = entry->address };
-	struct reading reading = { look, thread };
+	struct reading reading = { look, thread, entry->owner_tid };
 	const struct fgt_wait_source source = source_of(&reading);
 
 	if (last->tick == look->tick && last->kind == entry->kind &&

@@ -186,6 +186,41 @@ def test_deadlock_of_one(bench, socket):
     child.kill()
 
 
+# One thread takes a lock, and ends with it once the other one waits.
+LEFT = """
+#include <pthread.h>
+#include <unistd.h>
+pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;
+static void *leave(void *argument)
+{
+    pthread_mutex_lock(&g_lock);
+    sleep(1);
+    return argument;
+}
+int main(void)
+{
+    pthread_t thread;
+    pthread_create(&thread, NULL, leave, NULL);
+    usleep(100000);
+    pthread_mutex_lock(&g_lock);
+}
+"""
+
+
+def test_holder_that_has_ended(bench, socket):
+    program = bench.path("left")
+    subprocess.run(["cc", "-g", "-pthread", "-x", "c", "-", "-o", program],
+                   input=LEFT, text=True, check=True)
+    child = bench.start([program])
+    bench.run("--socket", socket, "attach", str(child.pid))
+    time.sleep(2.5)
+    text = bench.run("stacks", "--socket", socket, "-p", str(child.pid)).stdout
+    ok("a lock whose holder has ended still names it",
+       re.search("mutex g_lock, held by tid [0-9]+, which has ended", text),
+       text)
+    child.kill()
+
+
 # Locks one file, and another one when its standard input ends.
 CROSSED = """
 #include <fcntl.h>
@@ -353,6 +388,7 @@ def main():
         test_deadlock(bench, socket)
         test_deadlock_of_one(bench, socket)
         test_deadlock_of_processes(bench, socket)
+        test_holder_that_has_ended(bench, socket)
         test_busy(bench)
         test_several(bench)
         test_user(bench)

@@ -82,6 +82,15 @@ static void lock_of_a_process_that_is_not_shown_is_named(void **state)
 	assert_non_null(strstr(text, "Not shown: the process of tid 7"));
 	assert_null(strstr(text, "Deadlock"));
 	free(text);
+	/* Without a name it was a thread of the process. */
+	slice->waits[0].kind = FGT_WAIT_MUTEX;
+	slice->waits[0].text = 0;
+	file = open_memstream(&text, &len);
+	fgt_moment_print(moment, "now", file);
+	fclose(file);
+	assert_non_null(strstr(text, "mutex, held by tid 7, which has ended"));
+	assert_null(strstr(text, "Not shown"));
+	free(text);
 	fgt_moment_free(moment);
 	fgt_ring_slice_free(slice);
 }
