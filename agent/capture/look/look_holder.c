@@ -22,6 +22,8 @@
 #define OTHER_COST	4u /* such reads */
 #define OTHER_TICKS_MAX 100u /* until it is looked for again */
 #define FILE_LOCK_BYTES 16384 /* of the machine's table, as far as it is read */
+/* A read of so much takes 0.1 ms. */
+#define FILE_LOCK_MANY_BYTES 4096
 
 struct fgt_look_number {
 	int32_t tid, number; /* 0: none */
@@ -196,14 +198,17 @@ bool fgt_look_find_file_lock(struct fgt_look *look, struct fgt_thread *thread,
 {
 	char locks[FILE_LOCK_BYTES], path[32], name[32];
 	int32_t pid, own_pid = look->process.pid;
+	int len;
 
 	if (!look->file_lock_reads_left) {
 		thread->is_incomplete = look->stacks.is_late = true;
 		return false;
 	}
 	look->file_lock_reads_left--;
-	if (fgt_procfs_read(AT_FDCWD, "/proc/locks", locks, sizeof(locks)) < 0)
+	len = fgt_procfs_read(AT_FDCWD, "/proc/locks", locks, sizeof(locks));
+	if (len < 0)
 		return false;
+	look->has_many_locks = len > FILE_LOCK_MANY_BYTES;
 	pid = fgt_file_lock_holder(locks, own_pid, is_flock);
 	if (!pid)
 		return false;

@@ -7,7 +7,7 @@
  * waits are kept in a list, and the lock is read again at ticks by which its
  * owner has run: only then can it have been given away. The same list has waits
  * for events: what their descriptors are is read when they have lasted a tick;
- * and for locks on files, whose holders are read every tenth tick.
+ * and for locks on files, whose holders are read every hundredth tick.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -29,7 +29,7 @@
 #define READS_MAX 256u
 /* Of the table of the locks on files. */
 #define FILE_LOCK_READS_MAX 4u
-#define FILE_LOCK_TICKS	    10u /* until it is read again */
+#define FILE_LOCK_TICKS	    100u /* until it is read again */
 
 /* Waits that are followed, and those of one tick that get another reason: each
  * is written to the ring. */
@@ -404,7 +404,8 @@ static bool has_new_file_holder(struct fgt_look *look,
 	uint64_t hash;
 
 	begin_reads(look);
-	if (look->tick - entry->read_tick < FILE_LOCK_TICKS ||
+	if (look->tick - entry->read_tick <
+		    (look->has_many_locks ? 8 : 1) * FILE_LOCK_TICKS ||
 	    !look->file_lock_reads_left)
 		return false;
 	entry->read_tick = look->tick;

@@ -4,7 +4,7 @@
  */
 #include "agent/capture/threads/file_lock.h"
 
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define STEPS_MAX 16
@@ -14,20 +14,29 @@ struct line {
 	int32_t pid; /* -1: of an open file, which several may have */
 };
 
-/* "1: FLOCK  ADVISORY  WRITE 312 fe:00:3951 0 EOF"; "1: -> FLOCK …" waits. */
+static const char *next_word(const char *at)
+{
+	at += strcspn(at, " \n");
+	return at + strspn(at, " ");
+}
+
+/* "1: FLOCK  ADVISORY  WRITE 312 fe:00:3951 0 EOF"; "1: -> FLOCK …" waits. By
+ * hand: there may be hundreds of lines for each wait. */
 static bool parse(const char *text, struct line *ret_line)
 {
-	char arrow[4] = "", kind[16];
-	int32_t pid;
+	const char *kind = next_word(text), *pid;
+	bool is_waiting = strncmp(kind, "->", 2) == 0;
+	char *end;
 
-	if (sscanf(text, "%*d: %3[->] %15s %*s %*s %d", arrow, kind, &pid) !=
-		    3 &&
-	    sscanf(text, "%*d: %15s %*s %*s %d", kind, &pid) != 2)
+	if (is_waiting)
+		kind = next_word(kind);
+	pid = next_word(next_word(next_word(kind)));
+	if (*pid == '\n')
 		return false;
-	*ret_line = (struct line){ .is_waiting = !strcmp(arrow, "->"),
-				   .is_flock = !strcmp(kind, "FLOCK"),
-				   .pid = pid };
-	return true;
+	*ret_line = (struct line){ .is_waiting = is_waiting,
+				   .is_flock = !strncmp(kind, "FLOCK ", 6),
+				   .pid = (int32_t)strtol(pid, &end, 10) };
+	return end != pid;
 }
 
 int32_t fgt_file_lock_holder(const char *locks, int32_t waiting_pid,

@@ -253,7 +253,7 @@ def test_deadlock_of_processes(bench, socket):
     pids = [child.pid for child in children]
     for child in children:
         child.stdin.close()
-        time.sleep(0.5)
+        time.sleep(1.5)
     one = ("--socket", socket, "-p", str(pids[0]))
     both = ("--socket", socket, "-n", "crossed")
     answer = stacks(bench, *both)
