@@ -88,7 +88,6 @@ static void start_library(const char *socket)
 		.size = sizeof(options),
 		.mode = FGT_AGENT,
 		.socket = socket,
-		.service_name = "traced",
 	};
 
 	if (fgt_start(&options) < 0)

@@ -2,7 +2,9 @@
 /*
  * Publishes the service of the program as an OpenTelemetry process context
  * (OTEP 4719), for agents and profilers of any kind: a page of memory that is
- * named OTEL_CTX. A part of the library: from fgt_start() to fgt_stop().
+ * named OTEL_CTX. Without a name of the service, too: readers look for contexts
+ * of threads only where there is one. A part of the library: from fgt_start() to
+ * fgt_stop().
  *
  * A child of a fork does not have the page, since it is another instance of the
  * service; it publishes when it calls fgt_start() itself.
@@ -150,7 +152,7 @@ static int publish(const struct fgt_options *options)
 	if (r < 0)
 		return r;
 	make_instance(instance);
-	if (!own.service_instance)
+	if (own.service_name && !own.service_instance)
 		own.service_instance = instance;
 	page->version = VERSION;
 	page->payload_bytes = (uint32_t)fgt_payload_write(&own, page->bytes);
@@ -165,11 +167,12 @@ static int publish(const struct fgt_options *options)
 
 static int start(const struct fgt_options *options)
 {
-	int r = options->service_name && !is_published() ? publish(options) : 0;
+	int r = is_published() ? 0 : publish(options);
 
 	if (r < 0)
-		fgt_report("the service's name is not published: %s: allow "
-			   "memfd_create(2) and madvise(2)",
+		fgt_report("the service's name and the traces of threads are "
+			   "not published: %s: allow memfd_create(2) and "
+			   "madvise(2)",
 			   strerror(-r));
 	return 0;
 }
