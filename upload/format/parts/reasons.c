@@ -76,38 +76,60 @@ static void name_descriptor(const char *text, char *name, size_t size)
 			 text);
 }
 
-/*
- * "descriptors 3 (pipe), 5 (tcp port 80), 6 (pipe) and 2 more" → "pipe, tcp port
- * 80": each of the first kinds once. Numbers would make a state of each moment
- * of an event loop.
- */
-static void name_events(const char *text, char *names, size_t size)
-{
-	static const char socket[] = "socket:[";
+struct kinds {
 	struct {
 		const char *name;
 		size_t len;
 	} kinds[EVENTS_MAX];
-	size_t count = 0, used = 0, at;
+	size_t count, used;
+	char *names;
+	size_t size;
+};
+
+/* Names the kind of a descriptor, what is in its brackets, if none before it
+ * was of that kind. */
+static void name_kind(struct kinds *kinds, const char *text)
+{
+	static const char socket[] = "socket:[";
+	size_t count = kinds->count, at;
+
+	kinds->kinds[count].name = text;
+	kinds->kinds[count].len = !strncmp(text, socket, strlen(socket))
+					  ? strlen("socket")
+					  : strcspn(text, ")");
+	for (at = 0;
+	     kinds->kinds[at].len != kinds->kinds[count].len ||
+	     memcmp(kinds->kinds[at].name, text, kinds->kinds[at].len) != 0;)
+		at++;
+	if (at < count)
+		return;
+	kinds->used += (size_t)snprintf(
+		kinds->names + kinds->used, kinds->size - kinds->used, "%s%.*s",
+		count ? ", " : "", (int)kinds->kinds[count].len, text);
+	kinds->count = kinds->used < kinds->size ? count + 1 : EVENTS_MAX;
+}
+
+static bool is_server(const char *text)
+{
+	return strncmp(text, "tcp to ", 7) == 0 ||
+	       strncmp(text, "udp to ", 7) == 0;
+}
+
+/*
+ * "descriptors 3 (pipe), 5 (tcp port 80), 6 (pipe) and 2 more" → "pipe, tcp port
+ * 80": each of the first kinds once, servers that may be slow to answer before
+ * all others. Numbers would make a state of each moment of an event loop.
+ */
+static void name_events(const char *text, char *names, size_t size)
+{
+	struct kinds kinds = { .names = names, .size = size };
 
 	names[0] = '\0';
-	while (count < EVENTS_MAX && (text = strchr(text, '('))) {
-		kinds[count].name = ++text;
-		kinds[count].len = !strncmp(text, socket, strlen(socket))
-					   ? strlen("socket")
-					   : strcspn(text, ")");
-		for (at = 0; kinds[at].len != kinds[count].len ||
-			     memcmp(kinds[at].name, text, kinds[at].len) != 0;)
-			at++;
-		if (at < count)
-			continue;
-		used += (size_t)snprintf(names + used, size - used, "%s%.*s",
-					 count ? ", " : "",
-					 (int)kinds[count].len, text);
-		if (used >= size)
-			return;
-		count++;
-	}
+	for (int pass = 0; pass < 2; pass++)
+		for (const char *at = text;
+		     kinds.count < EVENTS_MAX && (at = strchr(at, '('));)
+			if (is_server(++at) == (pass == 0))
+				name_kind(&kinds, at);
 }
 
 /* Without the offset of a word inside a condition variable, which has several

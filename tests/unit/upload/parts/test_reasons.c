@@ -99,6 +99,13 @@ static void event_loops_name_kinds_of_descriptors(void **state)
 	assert_shown(CALL, FGT_WAIT_EVENTS, 0, "descriptor 7 (socket:[12])",
 		     "descriptor 7 (tcp to 10.0.0.5:80)",
 		     "epoll_wait tcp to 10.0.0.5:80");
+	/* An answer of another server is what takes long. */
+	assert_shown(
+		CALL, FGT_WAIT_EVENTS, 0,
+		"descriptors 1 (a), 2 (b), 3 (c), 4 (tcp port 80), 5 (tcp "
+		"from ::1 at port 80), 6 (tcp to [::1]:5432), 7 (unix a to "
+		"b)",
+		"", "epoll_wait tcp to [::1]:5432, a, b, c");
 	assert_shown(CALL, FGT_WAIT_EVENTS, 0, "descriptors 3, 5", "",
 		     "epoll_wait");
 	assert_shown(CALL, FGT_WAIT_EVENTS, 0,
