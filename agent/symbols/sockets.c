@@ -5,7 +5,6 @@
  */
 #include "agent/symbols/sockets.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -36,11 +35,6 @@ struct socket_search {
 	struct sought *sockets; /* by inode */
 	size_t count;
 	size_t left; /* to be found */
-};
-
-struct address {
-	char host[INET6_ADDRSTRLEN];
-	unsigned int port;
 };
 
 /* The next socket of a wait's text from there on, which is moved behind it: in
@@ -124,51 +118,31 @@ static int set_name(struct socket_search *search, struct sought *socket,
 /* ---- Lines ------------------------------------------------------------- */
 
 /* "0100007F:1538", or four such words of IPv6: each in the machine's order. */
-static bool parse_address(const char *text, struct address *ret_address)
+static bool parse_address(const char *text, struct fgt_wait_peer *ret_address)
 {
 	const char *colon = strchr(text, ':');
 	size_t digits = colon ? (size_t)(colon - text) : 0;
-	struct in6_addr six;
 	char word[9] = "";
 
 	if ((digits != 8 && digits != 32) ||
-	    sscanf(colon, ":%4X", &ret_address->port) != 1)
+	    sscanf(colon, ":%4" SCNx16, &ret_address->port) != 1)
 		return false;
+	ret_address->is_six = digits == 32;
 	for (size_t i = 0; i < digits / 8; i++) {
+		uint32_t number;
+
 		memcpy(word, text + 8 * i, 8);
-		six.s6_addr32[i] = (uint32_t)strtoul(word, NULL, 16);
+		number = (uint32_t)strtoul(word, NULL, 16);
+		memcpy(ret_address->address + 4 * i, &number, 4);
 	}
-	if (digits == 32 && !IN6_IS_ADDR_V4MAPPED(&six))
-		return inet_ntop(AF_INET6, &six, ret_address->host,
-				 sizeof(ret_address->host));
-	return inet_ntop(AF_INET, &six.s6_addr32[digits == 32 ? 3 : 0],
-			 ret_address->host, sizeof(ret_address->host));
-}
-
-/* The smaller port is the service's: the other one was given for this
- * connection. */
-static void describe(const char *protocol, const struct address *local,
-		     const struct address *remote, bool does_listen, char *name)
-{
-	bool is_six = strchr(remote->host, ':') != NULL;
-
-	if (does_listen || !remote->port)
-		snprintf(name, NAME_MAX_BYTES, "%s port %u", protocol,
-			 local->port);
-	else if (remote->port <= local->port)
-		snprintf(name, NAME_MAX_BYTES, "%s to %s%s%s:%u", protocol,
-			 is_six ? "[" : "", remote->host, is_six ? "]" : "",
-			 remote->port);
-	else
-		snprintf(name, NAME_MAX_BYTES, "%s from %s at port %u",
-			 protocol, remote->host, local->port);
+	return true;
 }
 
 static int take_inet(struct socket_search *search, const char *protocol,
 		     const char *line)
 {
 	char local_text[48], remote_text[48], name[NAME_MAX_BYTES];
-	struct address local, remote;
+	struct fgt_wait_peer local, remote;
 	struct sought *socket;
 	unsigned int state;
 	uint64_t inode;
@@ -180,8 +154,9 @@ static int take_inet(struct socket_search *search, const char *protocol,
 	if (!socket || !parse_address(local_text, &local) ||
 	    !parse_address(remote_text, &remote))
 		return 0;
-	describe(protocol, &local, &remote,
-		 state == TCP_LISTEN && !strcmp(protocol, "tcp"), name);
+	fgt_wait_name_socket(protocol, local.port, &remote,
+			     state == TCP_LISTEN && !strcmp(protocol, "tcp"),
+			     name, sizeof(name));
 	return set_name(search, socket, name);
 }
 

@@ -15,6 +15,7 @@
 #include <sys/socket.h>
 
 #include "ringbuf/base/owner.h"
+#include "ringbuf/slice/wait.h"
 
 #define ANSWER_BYTES 1024
 
@@ -51,23 +52,6 @@ static bool ask(int fd, uint32_t inode)
 	return send(fd, &question, sizeof(question), MSG_DONTWAIT) >= 0;
 }
 
-static void put_name(const struct rtattr *name, char *ret_name, size_t size)
-{
-	const char *bytes = RTA_DATA(name);
-	size_t len = RTA_PAYLOAD(name);
-	size_t at = (size_t)snprintf(ret_name, size, "unix ");
-
-	/* A path ends with a NUL, an abstract name begins with one. */
-	if (len > 1 && bytes[0] && !bytes[len - 1])
-		len--;
-	for (size_t i = 0; i < len && at + 1 < size; i++, at++) {
-		ret_name[at] = bytes[i] ? bytes[i] : '@';
-		if ((unsigned char)ret_name[at] < ' ' || ret_name[at] == 127)
-			ret_name[at] = '?';
-	}
-	ret_name[at < size ? at : size - 1] = '\0';
-}
-
 /* ret_peer: the inode of its other end, 0: not known. */
 static bool get_name(int fd, uint32_t inode, char *ret_name, size_t size,
 		     uint32_t *ret_peer)
@@ -94,7 +78,9 @@ static bool get_name(int fd, uint32_t inode, char *ret_name, size_t size,
 	left = (int)NLMSG_PAYLOAD(&answer.head, sizeof(*message));
 	for (; RTA_OK(attribute, left); attribute = RTA_NEXT(attribute, left)) {
 		if (attribute->rta_type == UNIX_DIAG_NAME) {
-			put_name(attribute, ret_name, size);
+			fgt_wait_name_unix(RTA_DATA(attribute),
+					   RTA_PAYLOAD(attribute), ret_name,
+					   size);
 			return true;
 		}
 		if (attribute->rta_type == UNIX_DIAG_PEER &&

@@ -5,8 +5,10 @@
  */
 #include "ringbuf/slice/wait.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "ringbuf/base/array.h"
@@ -33,6 +35,47 @@ static const char *const kind_names[FGT_WAIT_KINDS] = {
 const char *fgt_wait_kind_name(uint32_t kind)
 {
 	return kind_names[kind < FGT_WAIT_KINDS ? kind : FGT_WAIT_UNKNOWN];
+}
+
+/* The smaller port is the service's: the other one was given for this
+ * connection. */
+void fgt_wait_name_socket(const char *protocol, uint16_t local_port,
+			  const struct fgt_wait_peer *peer, bool does_listen,
+			  char *ret_name, size_t size)
+{
+	static const uint8_t mapped[] = { [10] = 0xff, 0xff };
+	bool is_mapped = peer->is_six &&
+			 memcmp(peer->address, mapped, sizeof(mapped)) == 0;
+	bool is_six = peer->is_six && !is_mapped;
+	char host[INET6_ADDRSTRLEN] = "";
+
+	inet_ntop(is_six ? AF_INET6 : AF_INET,
+		  peer->address + (is_mapped ? 12 : 0), host, sizeof(host));
+	if (does_listen || !peer->port)
+		snprintf(ret_name, size, "%s port %u", protocol, local_port);
+	else if (peer->port <= local_port)
+		snprintf(ret_name, size, "%s to %s%s%s:%u", protocol,
+			 is_six ? "[" : "", host, is_six ? "]" : "",
+			 peer->port);
+	else
+		snprintf(ret_name, size, "%s from %s at port %u", protocol,
+			 host, local_port);
+}
+
+void fgt_wait_name_unix(const char *bytes, size_t len, char *ret_name,
+			size_t size)
+{
+	size_t at = (size_t)snprintf(ret_name, size, "unix ");
+
+	/* A path ends with a NUL, an abstract name begins with one. */
+	if (len > 1 && bytes[0] && !bytes[len - 1])
+		len--;
+	for (size_t i = 0; i < len && at + 1 < size; i++, at++) {
+		ret_name[at] = bytes[i] ? bytes[i] : '@';
+		if ((unsigned char)ret_name[at] < ' ' || ret_name[at] == 127)
+			ret_name[at] = '?';
+	}
+	ret_name[at < size ? at : size - 1] = '\0';
 }
 
 static bool are_reasons_valid(const struct fgt_ring_slice *slice)

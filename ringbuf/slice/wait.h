@@ -9,6 +9,7 @@
 #define FGT_RINGBUF_SLICE_WAIT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* What a blocked thread waits for. The numbers are stable: they are in .fgt
@@ -70,6 +71,25 @@ int fgt_pressures_copy(const struct fgt_slice_pressure *pressures,
 #define FGT_WAIT_HELD_BY ", held by "
 /* The text of an epoll's events begins with that and its number. */
 #define FGT_WAIT_EPOLL "epoll "
+
+/* Of the other end of a connection. */
+struct fgt_wait_peer {
+	uint8_t address[16]; /* IPv4: the first 4 bytes */
+	bool is_six;
+	uint16_t port;
+};
+
+/*
+ * "tcp to 10.0.0.5:5432", "tcp from 10.0.0.9 at port 6379", "tcp port 80" (it
+ * listens, or has no peer). A port that was given for this connection is left
+ * out. size > 0.
+ */
+void fgt_wait_name_socket(const char *protocol, uint16_t local_port,
+			  const struct fgt_wait_peer *peer, bool does_listen,
+			  char *ret_name, size_t size);
+/* "unix /run/x.sock", "unix @abstract": what is not printable becomes '?'. */
+void fgt_wait_name_unix(const char *bytes, size_t len, char *ret_name,
+			size_t size);
 
 /* As it is recorded. */
 struct fgt_wait {

@@ -40,6 +40,8 @@ QUARANTINE = {
     r"seccomp\.h": {"agent/children/syscall_filter.c"},
     r"linux/perf_event\.h": {"agent/capture/", "agent/unwind/arch/"},
     r"bpf/": {"agent/capture/who_ran/switches_bpf.c",
+              "agent/capture/who_ran/switches_asked.c",
+              "agent/capture/who_ran/socket.bpf.h",
               "agent/capture/who_ran/switches.bpf.c"},
     r"sys/ptrace\.h": {"agent/capture/running/running_ptrace.c",
                        "agent/unwind/arch/"},

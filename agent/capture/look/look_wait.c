@@ -78,7 +78,8 @@ static int32_t find_thread(void *context, int32_t number, bool is_shared)
 	return !tid && number == reading->known_tid ? number : tid;
 }
 
-/* Reads the link alone: the file is not touched. */
+/* Reads the link, and of a socket the kernel's record: the file is not
+ * touched. */
 static bool describe(void *context, int32_t descriptor, char *text, size_t size)
 {
 	const struct reading *reading = context;
@@ -87,8 +88,11 @@ static bool describe(void *context, int32_t descriptor, char *text, size_t size)
 	if (reading->look->followed.links_left)
 		reading->look->followed.links_left--;
 	snprintf(name, sizeof(name), "fd/%d", descriptor);
-	return fgt_procfs_link(reading->look->process.proc_fd, name, text,
-			       size) >= 0;
+	if (fgt_procfs_link(reading->look->process.proc_fd, name, text, size) <
+	    0)
+		return false;
+	fgt_look_name_socket(reading->look, descriptor, text, size);
+	return true;
 }
 
 static int64_t cpu_ns(void)

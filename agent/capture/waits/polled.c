@@ -127,12 +127,12 @@ static void shorten(char *text)
 		return;
 	if (strncmp(name, anonymous, strlen(anonymous)) == 0)
 		name += strlen(anonymous);
-	if (*name == '[')
-		name++;
 	slash = *name == '/' ? strrchr(name, '/') : NULL;
 	if (slash && slash[1] && strncmp(text, "/dev/", 5) != 0)
 		name = slash + 1;
-	len = strncmp(name, "pipe:[", 6) == 0 ? 4 : strcspn(name, "]");
+	len = strncmp(name, "pipe:[", 6) == 0 ? 4 : strlen(name);
+	if (*name == '[')
+		len = strcspn(++name, "]");
 	if (len > NAME_SHOWN)
 		len = NAME_SHOWN;
 	memmove(text, name, len);

@@ -22,7 +22,89 @@ typedef struct raw_spinlock {
 	unsigned int first_word;
 } raw_spinlock_t;
 
+struct hlist_node {
+	struct hlist_node *next;
+} __attribute__((preserve_access_index));
+
+struct hlist_head {
+	struct hlist_node *first;
+} __attribute__((preserve_access_index));
+
+#define PIDTYPE_TGID 1 /* include/linux/pid_types.h */
+
+struct pid {
+	struct hlist_head tasks[PIDTYPE_TGID + 1];
+} __attribute__((preserve_access_index));
+
+struct super_block {
+	unsigned long s_magic;
+} __attribute__((preserve_access_index));
+
+struct inode {
+	struct super_block *i_sb;
+	unsigned long i_ino;
+} __attribute__((preserve_access_index));
+
+struct proc_inode {
+	struct pid *pid;
+	struct inode vfs_inode;
+} __attribute__((preserve_access_index));
+
+struct file {
+	struct inode *f_inode;
+	void *private_data;
+} __attribute__((preserve_access_index));
+
+struct fdtable {
+	unsigned int max_fds;
+	struct file **fd;
+} __attribute__((preserve_access_index));
+
+struct files_struct {
+	struct fdtable *fdt;
+} __attribute__((preserve_access_index));
+
+struct in6_addr {
+	unsigned int words[4];
+};
+
+struct sock_common {
+	unsigned int skc_daddr;
+	unsigned short skc_dport; /* in the order of networks */
+	unsigned short skc_num;
+	unsigned short skc_family;
+	unsigned char skc_state;
+	struct in6_addr skc_v6_daddr;
+} __attribute__((preserve_access_index));
+
+struct sock {
+	struct sock_common __sk_common;
+	unsigned short sk_protocol;
+} __attribute__((preserve_access_index));
+
+struct sockaddr_un {
+	unsigned short sun_family;
+	char sun_path[108];
+};
+
+struct unix_address {
+	int len;
+	struct sockaddr_un name[1];
+} __attribute__((preserve_access_index));
+
+struct unix_sock {
+	struct sock sk;
+	struct unix_address *addr;
+	struct sock *peer;
+} __attribute__((preserve_access_index));
+
+struct socket {
+	struct sock *sk;
+} __attribute__((preserve_access_index));
+
 struct task_struct {
+	struct files_struct *files;
+	struct hlist_node pid_links[PIDTYPE_TGID + 1];
 	int pid, tgid;
 	int on_cpu;
 	unsigned int flags;

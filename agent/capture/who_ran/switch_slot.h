@@ -100,6 +100,22 @@ struct fgt_switch_brief {
 	unsigned long long threads, cpu_ns;
 };
 
+/* A socket of a process, as the kernel has it. */
+#define FGT_SWITCH_SOCKET_NAME 108u /* of struct sockaddr_un */
+struct fgt_switch_socket {
+	/* Asked for: the process by a descriptor of its directory in /proc. */
+	int proc_fd, descriptor;
+	unsigned long long inode;
+	/* Found; with AF_UNIX its own name, or its peer's. */
+	char name[FGT_SWITCH_SOCKET_NAME];
+	unsigned int remote[4]; /* the first one with AF_INET */
+	unsigned short family; /* 0: it is no such socket */
+	unsigned short protocol, state; /* IPPROTO_*, of TCP */
+	unsigned short local_port, remote_port;
+	unsigned short name_len;
+	unsigned int has_peer;
+};
+
 /* A thread that slept when its switches began to be watched. */
 struct fgt_switch_sleeper {
 	struct fgt_switch_off off; /* ns is not known: 0 */

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 
 #include "agent/capture/who_ran/kernel_types.bpf.h"
+#include "agent/capture/who_ran/socket.bpf.h"
 #include "agent/capture/who_ran/switch_slot.h"
 
 /* Of a thread in the kernel: no kernel has larger ones. */

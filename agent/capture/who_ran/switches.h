@@ -86,6 +86,11 @@ struct fgt_switch_provider {
 		void (*asleep)(void *context,
 			       const struct fgt_switch_sleeper *sleeper),
 		void *context);
+
+	/* Finds the socket that is asked for, if it is one; the process is not
+	 * touched. errno of bpf(2). */
+	int (*find_socket)(const struct fgt_switches *switches,
+			   struct fgt_switch_socket *socket);
 };
 
 struct fgt_switch_owner {

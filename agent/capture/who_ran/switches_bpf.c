@@ -5,7 +5,6 @@
  */
 #include "agent/capture/who_ran/switches.h"
 
-#include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <malloc.h>
@@ -16,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "agent/capture/who_ran/switches_asked.h"
 #include "ringbuf/base/clock.h"
 #include "ringbuf/base/memory_limit.h"
 #include "ringbuf/base/owner.h"
@@ -334,7 +334,8 @@ static uint32_t choose_slot_count(void)
 	return windows ? (uint32_t)windows * WINDOW_SLOTS : WINDOW_SLOTS;
 }
 
-static int load_program(struct bpf_switches *switches, bool has_wakes)
+static int load_program(struct bpf_switches *switches, bool has_wakes,
+			bool has_sockets)
 {
 	int rc;
 
@@ -343,6 +344,9 @@ static int load_program(struct bpf_switches *switches, bool has_wakes)
 		return -errno;
 	if (!has_wakes)
 		bpf_program__set_autoload(switches->program->progs.on_waking,
+					  false);
+	if (!has_sockets)
+		bpf_program__set_autoload(switches->program->progs.find_socket,
 					  false);
 	switches->slot_count = choose_slot_count();
 	rc = bpf_map__set_max_entries(switches->program->maps.slots,
@@ -354,14 +358,16 @@ static int load_program(struct bpf_switches *switches, bool has_wakes)
 	return rc;
 }
 
-/* A kernel may refuse the part that sees wakers: it goes without. */
+/* A kernel may refuse the parts that see sockets, or wakers: it goes without. */
 static int load(struct bpf_switches *switches)
 {
 	libbpf_print_fn_t print = libbpf_set_print(NULL);
-	int rc = load_program(switches, true);
+	int rc = load_program(switches, true, true);
 
 	if (rc < 0)
-		rc = load_program(switches, false);
+		rc = load_program(switches, true, false);
+	if (rc < 0)
+		rc = load_program(switches, false, false);
 	libbpf_set_print(print);
 	/* The kernel's types were read for this, and are many. */
 	malloc_trim(0);
@@ -431,31 +437,6 @@ static int bpf_open(struct fgt_switches **ret_switches, struct fgt_why *why)
 	return 0;
 }
 
-/* ---- What sleeps already ----------------------------------------------- */
-
-static int open_pass(const struct bpf_switches *switches, int32_t pid,
-		     struct bpf_link **ret_link)
-{
-	union bpf_iter_link_info info = { .task = { .pid = (uint32_t)pid } };
-	LIBBPF_OPTS(bpf_iter_attach_opts, options);
-	struct bpf_link *link;
-	int fd;
-
-	/* Not in the declaration: libbpf wants the padding to be zero too. */
-	options.link_info = &info;
-	options.link_info_len = sizeof(info);
-	link = bpf_program__attach_iter(switches->program->progs.hand_over,
-					&options);
-	if (!link)
-		return -errno;
-	fd = bpf_iter_create(bpf_link__fd(link));
-	if (fd < 0)
-		bpf_link__destroy(link);
-	else
-		*ret_link = link;
-	return fd;
-}
-
 static int bpf_hand_over(
 	const struct fgt_switches *common, int32_t pid,
 	void (*asleep)(void *context, const struct fgt_switch_sleeper *sleeper),
@@ -463,22 +444,19 @@ static int bpf_hand_over(
 {
 	const struct bpf_switches *switches =
 		(const struct bpf_switches *)common;
-	struct fgt_switch_sleeper sleepers[128];
-	struct bpf_link *link;
-	ssize_t len;
-	int fd, rc;
 
-	fd = open_pass(switches, pid, &link);
-	if (fd < 0)
-		return fd == -EINVAL || fd == -E2BIG ? -EOPNOTSUPP : fd;
-	/* The kernel hands out whole records. */
-	while ((len = read(fd, sleepers, sizeof(sleepers))) > 0)
-		for (size_t i = 0; i < (size_t)len / sizeof(sleepers[0]); i++)
-			asleep(context, &sleepers[i]);
-	rc = len < 0 ? -errno : 0;
-	close(fd);
-	bpf_link__destroy(link);
-	return rc;
+	return fgt_switches_hand_over(switches->program->progs.hand_over, pid,
+				      asleep, context);
+}
+
+static int bpf_find_socket(const struct fgt_switches *common,
+			   struct fgt_switch_socket *socket)
+{
+	const struct bpf_switches *switches =
+		(const struct bpf_switches *)common;
+
+	return fgt_switches_find_socket(switches->program->progs.find_socket,
+					socket);
 }
 
 const struct fgt_switch_provider fgt_switches_by_bpf = {
@@ -492,4 +470,5 @@ const struct fgt_switch_provider fgt_switches_by_bpf = {
 	.add = bpf_add,
 	.remove = bpf_remove,
 	.hand_over = bpf_hand_over,
+	.find_socket = bpf_find_socket,
 };

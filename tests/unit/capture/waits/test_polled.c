@@ -49,10 +49,11 @@ static bool describe_kinds(void *context, int32_t descriptor, char *text,
 		[6] = "anon_inode:inotify",
 		[7] = "/var/lib/a.log",
 		[8] = "/dev/pts/3",
+		[9] = "tcp to [::1]:80",
 	};
 
 	(void)context;
-	if (descriptor >= 9 && descriptor < 100)
+	if (descriptor > 9 && descriptor < 100)
 		return false;
 	snprintf(text, size, "%s",
 		 descriptor >= 100
@@ -79,6 +80,7 @@ static struct fgt_wait decode_lasting(int32_t call, uint64_t a, uint64_t b,
 static void descriptors_of_lasting_polls_are_named(void **state)
 {
 	struct pollfd polled[70] = { { .fd = 8 }, { .fd = -1 }, { .fd = 4 } };
+	struct pollfd connected = { .fd = 9 };
 	uint64_t reads[16] = { 1 << 3 | 1 << 5 }, writes[16] = { 1 << 6 };
 	struct fgt_wait wait;
 
@@ -90,6 +92,8 @@ static void descriptors_of_lasting_polls_are_named(void **state)
 			      0);
 	assert_string_equal(wait.text, "descriptors 3 (pipe), 5 (timerfd), "
 				       "6 (inotify)");
+	wait = decode_lasting(SYS_ppoll, (uint64_t)&connected, 1, 0, 0);
+	assert_string_equal(wait.text, "descriptor 9 (tcp to [::1]:80)");
 	/* Bits that the call does not look at. */
 	wait = decode_lasting(SYS_pselect6, 5, ADDRESS(reads), 0, 0);
 	assert_string_equal(wait.text, "descriptor 3 (pipe)");
