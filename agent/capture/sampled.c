@@ -454,7 +454,7 @@ void fgt_sampled_reread(struct fgt_sampled *sampled,
 		sampled->look.is_readable = true;
 		if (is_exec || sampled->memory_fd < 0)
 			open_memory(sampled);
-	} else if (rc == -EPERM || rc == -EACCES) {
+	} else if (rc == -EPERM || rc == -EACCES || rc == -EINVAL) {
 		sampled->look.is_readable = false;
 		fgt_sampled_explain(sampled, why.text);
 	}

@@ -5,8 +5,10 @@ usage: test_attach.py BUILD
 """
 import json
 import os
+import platform
 import re
 import shutil
+import struct
 import subprocess
 import time
 
@@ -70,6 +72,32 @@ def test_attach_flags(bench, agent_socket):
        f"sampling {second.pid} 12345678\n", argument)
     first.kill()
     second.kill()
+
+
+def test_32_bits(bench, agent_socket):
+    """A program of the i386 that pauses: one segment, its header included."""
+    code = bytes.fromhex("b81d000000cd80ebf7")  # again: pause(); goto again
+    end = 52 + 32 + len(code)
+    start = 0x8048000 + 52 + 32
+    path = bench.path("pauses")
+    with open(path, "wb") as file:
+        file.write(
+            b"\x7fELF\x01\x01\x01" + bytes(9) +
+            struct.pack("<2H5I6H", 2, 3, 1, start, 52, 0, 0, 52, 32, 1, 40, 0,
+                        0) +
+            struct.pack("<8I", 1, 0, 0x8048000, 0x8048000, end, end, 5, 4096) +
+            code)
+    os.chmod(path, 0o755)
+    try:
+        child = bench.start([path])
+    except OSError as error:
+        print(f"# no program of 32 bits runs here: {error}")
+        return
+    time.sleep(0.2)
+    expect_error(bench, "attach of a program of 32 bits", 2, "32 bits",
+                 "attach", str(child.pid),
+                 env=dict(os.environ, FGTRACE_SOCKET=agent_socket))
+    child.kill()
 
 
 def test_attach_name(bench, agent_socket):
@@ -227,6 +255,8 @@ def run(bench):
     agent_socket = start_sampling(bench, pid)
     test_attach(bench, agent_socket)
     test_attach_flags(bench, agent_socket)
+    if platform.machine() == "x86_64":
+        test_32_bits(bench, agent_socket)
     test_attach_name(bench, agent_socket)
     test_attach_several(bench, agent_socket)
     test_other_users(bench, agent_socket, pid)

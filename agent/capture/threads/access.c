@@ -159,6 +159,20 @@ static int explain_refusal(int proc_fd, int32_t pid, int error,
 	return explain_same_user(proc_fd, pid, error, why);
 }
 
+/* The first word of its vector is a kind, a small number, and with 32 bits the
+ * value behind that, too. */
+static bool has_32_bits(int proc_fd)
+{
+	union {
+		char bytes[sizeof(uint64_t) + 1]; /* a NUL is added */
+		uint64_t word;
+	} vector = { .word = 0 };
+
+	return fgt_procfs_read(proc_fd, "auxv", vector.bytes,
+			       sizeof(vector.bytes)) > 0 &&
+	       vector.word > UINT32_MAX;
+}
+
 int fgt_access_check(int proc_fd, int32_t pid, struct fgt_why *why)
 {
 	int rc = try_to_read(proc_fd, pid);
@@ -170,5 +184,11 @@ int fgt_access_check(int proc_fd, int32_t pid, struct fgt_why *why)
 	if (rc < 0)
 		return fgt_why_set(why, rc, "process %d: %s", pid,
 				   strerror(-rc));
+	if (has_32_bits(proc_fd))
+		return fgt_why_set(why, -EINVAL,
+				   "process %d is a program of 32 bits, whose "
+				   "system calls have other numbers: such are "
+				   "not sampled",
+				   pid);
 	return 0;
 }

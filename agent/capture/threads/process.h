@@ -94,7 +94,8 @@ int fgt_process_for_each(fgt_process_visit *visit, void *context);
  * Tried for real. why: the user, capability, sysctl or flag that is in the way.
  */
 
-/* May it be read (map, stack memory)? 0, -EPERM, -EACCES, -ESRCH. */
+/* May it be read (map, stack memory)? 0, -EPERM, -EACCES, -ESRCH; -EINVAL it has
+ * 32 bits. */
 int fgt_access_check(int proc_fd, int32_t pid, struct fgt_why *why);
 
 /* Real user of a process; world-readable. -ESRCH, -EBADMSG. */
