@@ -4,11 +4,13 @@
  * the command line's main thread.
  */
 #include <errno.h>
+#include <inttypes.h>
 
 #include "agent/cli/complaint.h"
 #include "agent/cli/output/debuginfod.h"
 #include "agent/cli/range/several.h"
 #include "agent/cli/verbs/fetch.h"
+#include "ringbuf/slice/processes.h"
 
 struct asking {
 	const struct fgt_fetch *fetch;
@@ -45,6 +47,38 @@ static int ask_for_targets(const char *socket_path,
 		     : fgt_fetch_reply(socket_path, request, ret_reply, why);
 }
 
+static bool has_process(const struct fgt_ring_slice *slice, int64_t pid)
+{
+	for (uint32_t i = 0; i < fgt_slice_process_count(slice); i++)
+		if (fgt_slice_process(slice, i).pid == pid)
+			return true;
+	return false;
+}
+
+/* Of the slice's processes, children that it lacks. */
+static void note_unsampled(const struct fgt_message *reply,
+			   const struct fgt_ring_slice *slice)
+{
+	struct fgt_message_array targets = { .count = 0 };
+	uint64_t sum = 0, count;
+	struct fgt_message target;
+	int64_t pid;
+
+	(void)fgt_message_get_array(reply, "targets", &targets);
+	while (fgt_message_next(&targets, &target) == 0)
+		if (fgt_message_get_int(&target, "pid", &pid) == 0 &&
+		    fgt_message_get_uint(&target, "unsampled_children",
+					 &count) == 0 &&
+		    has_process(slice, pid))
+			sum += count;
+	if (sum)
+		fgt_note(NULL,
+			 "%" PRIu64 " child process%s ended without being "
+			 "sampled since sampling began: they lived for less "
+			 "than a second, or were not attached",
+			 sum, sum == 1 ? "" : "es");
+}
+
 int fgt_fetch_slices(const struct fgt_fetch *fetch,
 		     struct fgt_ring_slice **ret_slice, bool *ret_is_clock_set,
 		     struct fgt_why *why)
@@ -68,6 +102,8 @@ int fgt_fetch_slices(const struct fgt_fetch *fetch,
 	if (r == 0 && missing.count)
 		fgt_note(NULL, "%u of %u processes are missing: %s",
 			 missing.count, missing.of, missing.why.text);
+	if (r == 0 && targets)
+		note_unsampled(targets, *ret_slice);
 	*ret_is_clock_set = asking.is_clock_set;
 	return r;
 }

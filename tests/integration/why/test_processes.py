@@ -263,6 +263,11 @@ def test_brief(bench, agent):
        35 <= target["unsampled_children"] <= 42, target["unsampled_children"])
     ok("targets has that", "child processes ended without being sampled" in
        agent.must("targets"))
+    result = agent.run("slice", "--children", "-p", str(shell.pid), "-q", "-o",
+                       bench.path("brief.fgt"))
+    ok("a slice of several processes has that, too", re.search(
+        r": \d+ child processes ended without being sampled since",
+        result.stderr), result.stderr)
 
 
 def test_late(bench, agent):
