@@ -345,8 +345,7 @@ static enum fgt_exit run_each(const struct fgt_export *plan,
 	if (fgt_output_is_stdout(&plan->choice))
 		return fgt_complain(plan->verb, FGT_EXIT_USAGE,
 				    "an envelope holds one process, and there "
-				    "are %u: give -o FILE or a directory, or "
-				    "choose one with -p PID",
+				    "are %u: give -o FILE or a directory",
 				    slice->process_count);
 	for (uint32_t i = 0; i < slice->process_count; i++) {
 		FGT_AUTO(fgt_ring_slice_free)
