@@ -281,10 +281,13 @@ def defaults(checks, bench):
             r"[0-9a-f]{12}", service(daemon, program.pid)["instance"]))
         program.end()
     program = Named(bench, "embedded")
-    checks.ok("without a name nothing is published",
-              not contexts(program.pid), contexts(program.pid))
+    daemon.attach(program.pid)
     path = bench.path("unnamed.trace.json")
-    time.sleep(1)
+    time.sleep(2)
+    checks.ok("without a name the context has neither name nor instance",
+              contexts(program.pid) and
+              service(daemon, program.pid) == {"name": "named"},
+              service(daemon, program.pid))
     checks.ok("and slices are of the process",
               program.ask(f"write {path}") == ["wrote", "0"] and
               "service.name" not in json.load(open(path))["otherData"])
