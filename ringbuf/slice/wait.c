@@ -72,7 +72,9 @@ void fgt_wait_name_unix(const char *bytes, size_t len, char *ret_name,
 		len--;
 	for (size_t i = 0; i < len && at + 1 < size; i++, at++) {
 		ret_name[at] = bytes[i] ? bytes[i] : '@';
-		if ((unsigned char)ret_name[at] < ' ' || ret_name[at] == 127)
+		/* Brackets: see the texts of events. */
+		if ((unsigned char)ret_name[at] < ' ' || ret_name[at] == 127 ||
+		    strchr("()", ret_name[at]))
 			ret_name[at] = '?';
 	}
 	ret_name[at < size ? at : size - 1] = '\0';

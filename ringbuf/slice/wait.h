@@ -87,7 +87,8 @@ struct fgt_wait_peer {
 void fgt_wait_name_socket(const char *protocol, uint16_t local_port,
 			  const struct fgt_wait_peer *peer, bool does_listen,
 			  char *ret_name, size_t size);
-/* "unix /run/x.sock", "unix @abstract": what is not printable becomes '?'. */
+/* "unix /run/x.sock", "unix @abstract": what is not printable, and a bracket,
+ * becomes '?'. */
 void fgt_wait_name_unix(const char *bytes, size_t len, char *ret_name,
 			size_t size);
 

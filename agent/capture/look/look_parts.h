@@ -435,8 +435,8 @@ bool fgt_look_find_file_lock(struct fgt_look *look, struct fgt_thread *thread,
 			     int32_t *ret_tid);
 /* "socket:[12]", a descriptor's text, becomes where it leads, if that is known:
  * the socket may be closed when its name is wanted (look_socket.c). */
-void fgt_look_name_socket(const struct fgt_look *look, int32_t descriptor,
-			  char *text, size_t size);
+void fgt_look_name_socket(struct fgt_look *look, int32_t descriptor, char *text,
+			  size_t size);
 /* May the user of that process learn the name of another one? */
 bool fgt_look_may_name(const struct fgt_process *process, int32_t pid);
 

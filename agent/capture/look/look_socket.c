@@ -2,15 +2,27 @@
 /*
  * Where a socket leads that a thread waits for, where the kernel can be asked
  * by BPF: any other way would list all sockets of the machine, or hold this one
- * open. Runs in the sampler's thread.
+ * open. A thread waits for one many times: its name is kept for a second.
+ * Runs in the sampler's thread.
  */
 #include <inttypes.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "agent/capture/look/look_parts.h"
+
+#define SOCKETS_KEPT 256u
+#define KEPT_NS	     1000000000u
+
+struct fgt_look_sockets {
+	struct kept {
+		uint64_t inode, asked_ns;
+		char text[64]; /* longer ones are not kept */
+	} kept[SOCKETS_KEPT];
+};
 
 static void name_inet(const struct fgt_switch_socket *socket, char *text,
 		      size_t size)
@@ -28,17 +40,15 @@ static void name_inet(const struct fgt_switch_socket *socket, char *text,
 			     is_tcp && socket->state == TCP_LISTEN, text, size);
 }
 
-void fgt_look_name_socket(const struct fgt_look *look, int32_t descriptor,
-			  char *text, size_t size)
+static void ask(const struct fgt_look *look, int32_t descriptor, uint64_t inode,
+		char *text, size_t size)
 {
-	struct fgt_switch_socket socket = { .proc_fd = look->process.proc_fd,
-					    .descriptor = descriptor };
-	uint64_t inode;
+	struct fgt_switch_socket socket = {
+		.proc_fd = look->process.proc_fd,
+		.descriptor = descriptor,
+		.inode = inode,
+	};
 
-	if (!look->switches || !look->switches->provider->find_socket ||
-	    sscanf(text, "socket:[%" SCNu64 "]", &inode) != 1)
-		return;
-	socket.inode = inode;
 	if (look->switches->provider->find_socket(look->switches, &socket) < 0)
 		return;
 	if (socket.family == AF_INET || socket.family == AF_INET6)
@@ -47,4 +57,32 @@ void fgt_look_name_socket(const struct fgt_look *look, int32_t descriptor,
 		fgt_wait_name_unix(socket.name, socket.name_len, text, size);
 	else if (socket.family == AF_UNIX && socket.has_peer)
 		snprintf(text, size, "unix socketpair");
+}
+
+void fgt_look_name_socket(struct fgt_look *look, int32_t descriptor, char *text,
+			  size_t size)
+{
+	struct kept *kept;
+	uint64_t inode;
+
+	if (!look->switches || !look->switches->provider->find_socket ||
+	    sscanf(text, "socket:[%" SCNu64 "]", &inode) != 1)
+		return;
+	if (!look->sockets)
+		look->sockets = calloc(1, sizeof(*look->sockets));
+	if (!look->sockets)
+		return;
+	kept = &look->sockets->kept[inode % SOCKETS_KEPT];
+	if (kept->inode == inode && look->tick_ns - kept->asked_ns < KEPT_NS) {
+		snprintf(text, size, "%s", kept->text);
+		return;
+	}
+	ask(look, descriptor, inode, text, size);
+	kept->inode = 0;
+	if (strlen(text) >= sizeof(kept->text) ||
+	    strncmp(text, "socket", 6) == 0)
+		return;
+	kept->inode = inode;
+	kept->asked_ns = look->tick_ns;
+	strcpy(kept->text, text);
 }

@@ -498,6 +498,7 @@ void fgt_look_follow_end(struct fgt_look *look)
 {
 	free(look->followed.waits);
 	free(look->holders.numbers);
+	free(FGT_TAKE(look->sockets));
 	look->followed = (struct fgt_followed_waits){ 0 };
 	look->holders = (struct fgt_look_holders){ 0 };
 }

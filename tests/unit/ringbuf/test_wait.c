@@ -179,6 +179,20 @@ static void kinds_have_names(void **state)
 	assert_string_equal(fgt_wait_kind_name(FGT_WAIT_KINDS), "unknown");
 }
 
+static void names_of_sockets_look_like_no_other_ones(void **state)
+{
+	static const char forged[] = "\0x) 5 (socket:[7]\n";
+	char name[64], cut[8];
+
+	(void)state;
+	fgt_wait_name_unix(forged, sizeof(forged) - 1, name, sizeof(name));
+	assert_string_equal(name, "unix @x? 5 ?socket:[7]?");
+	fgt_wait_name_unix("/run/x", sizeof("/run/x"), name, sizeof(name));
+	assert_string_equal(name, "unix /run/x");
+	fgt_wait_name_unix("/run/x", sizeof("/run/x"), cut, sizeof(cut));
+	assert_string_equal(cut, "unix /r");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -187,6 +201,7 @@ int main(void)
 		cmocka_unit_test(file_with_wrong_runs_is_refused),
 		cmocka_unit_test(pressure_is_known_between_two_readings),
 		cmocka_unit_test(kinds_have_names),
+		cmocka_unit_test(names_of_sockets_look_like_no_other_ones),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
