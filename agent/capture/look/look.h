@@ -198,7 +198,8 @@ struct fgt_look {
 	bool has_many_locks; /* … which took long */
 	struct fgt_followed_waits followed;
 	struct fgt_look_holders holders;
-	struct fgt_look_sockets *sockets; /* see look_socket.c; NULL: none */
+	struct fgt_look_sockets
+		*sockets; /* see look_descriptor.c; NULL: none */
 	/* The kernel takes long to list an epoll descriptor of this process:
 	 * none is listed any more. */
 	bool has_long_epoll;

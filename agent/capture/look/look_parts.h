@@ -433,10 +433,11 @@ int32_t fgt_look_find_child(struct fgt_look *look, struct fgt_thread *thread,
 bool fgt_look_find_file_lock(struct fgt_look *look, struct fgt_thread *thread,
 			     bool is_flock, char *text, size_t size,
 			     int32_t *ret_tid);
-/* "socket:[12]", a descriptor's text, becomes where it leads, if that is known:
- * the socket may be closed when its name is wanted (look_socket.c). */
-void fgt_look_name_socket(struct fgt_look *look, int32_t descriptor, char *text,
-			  size_t size);
+/* A path, "pipe:[34]"; of a socket, which may be closed when its name is wanted,
+ * where it leads, if that is known, else "socket:[12]"; false: not known
+ * (look_descriptor.c). */
+bool fgt_look_describe(struct fgt_look *look, const struct fgt_thread *thread,
+		       int32_t descriptor, char *text, size_t size);
 /* May the user of that process learn the name of another one? */
 bool fgt_look_may_name(const struct fgt_process *process, int32_t pid);
 

@@ -49,6 +49,22 @@ struct reading {
 	int32_t known_tid; /* of the holder so far; 0: none */
 };
 
+/* The process's first thread may have ended: it has no memory then. */
+static bool owns(const struct reading *reading, uint64_t address, size_t len)
+{
+	int proc_fd = reading->look->process.proc_fd, fd;
+	char name[32];
+	bool is_own;
+
+	if (fgt_procfs_owns(proc_fd, address, len))
+		return true;
+	snprintf(name, sizeof(name), "task/%d", reading->thread->tid);
+	fd = fgt_procfs_open(proc_fd, name, O_PATH | O_DIRECTORY);
+	is_own = fd >= 0 && fgt_procfs_owns(fd, address, len);
+	fgt_fd_close(fd);
+	return is_own;
+}
+
 static bool read_memory(void *context, uint64_t address, void *buffer,
 			size_t len)
 {
@@ -62,8 +78,7 @@ static bool read_memory(void *context, uint64_t address, void *buffer,
 	look->stacks.readable.is_refused = was_refused;
 	/* Else of a file, perhaps: but variables with a value at the program's
 	 * start lie in pages that it has written to. */
-	if (may != (int64_t)len &&
-	    !fgt_procfs_owns(look->process.proc_fd, address, len))
+	if (may != (int64_t)len && !owns(reading, address, len))
 		return false;
 	return fgt_memory_read(tid, address, buffer, len) == (int64_t)len;
 }
@@ -78,21 +93,14 @@ static int32_t find_thread(void *context, int32_t number, bool is_shared)
 	return !tid && number == reading->known_tid ? number : tid;
 }
 
-/* Reads the link, and of a socket the kernel's record: the file is not
- * touched. */
 static bool describe(void *context, int32_t descriptor, char *text, size_t size)
 {
 	const struct reading *reading = context;
-	char name[32];
 
 	if (reading->look->followed.links_left)
 		reading->look->followed.links_left--;
-	snprintf(name, sizeof(name), "fd/%d", descriptor);
-	if (fgt_procfs_link(reading->look->process.proc_fd, name, text, size) <
-	    0)
-		return false;
-	fgt_look_name_socket(reading->look, descriptor, text, size);
-	return true;
+	return fgt_look_describe(reading->look, reading->thread, descriptor,
+				 text, size);
 }
 
 static int64_t cpu_ns(void)

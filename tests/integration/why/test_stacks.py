@@ -378,6 +378,31 @@ def test_several(bench):
         child.kill()
 
 
+# Its first thread ends, by exit(2).
+LEADERLESS = """
+import ctypes, os, sys, threading, time
+ends = os.pipe()
+threading.Thread(target=os.read, args=(ends[0], 1)).start()
+time.sleep(0.2)
+print("ready", flush=True)
+ctypes.CDLL(None).syscall(int(sys.argv[1]), 0)
+"""
+
+
+def test_leaderless(bench):
+    """Then neither memory nor descriptors can be read by the PID."""
+    child = bench.start([sys.executable, "-c", LEADERLESS, "93" if
+                         os.uname().machine == "aarch64" else "60"],
+                        stdout=subprocess.PIPE, text=True)
+    child.stdout.readline()
+    time.sleep(0.3)
+    waits = [group.get("wait", {}).get("text", "") for group in
+             stacks(bench, "-p", str(child.pid))["groups"]]
+    ok("a descriptor is known where the first thread has ended",
+       any(text.startswith("read of pipe:[") for text in waits), waits)
+    child.kill()
+
+
 def main():
     bench = Bench(sys.argv[1])
     try:
@@ -392,6 +417,7 @@ def main():
         test_busy(bench)
         test_several(bench)
         test_user(bench)
+        test_leaderless(bench)
         none = ("--socket", bench.path("none.sock"))
         expect(bench, "a process that is not", 1, "4194304", *none, "-p",
                "4194304")

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where a socket leads that a thread waits for, where the kernel can be asked
- * by BPF: any other way would list all sockets of the machine, or hold this one
+ * What a descriptor is that a thread waits for, by its link and, of a socket,
+ * by the kernel's record: the file is not touched. Where that leads is asked by
+ * BPF: any other way would list all sockets of the machine, or hold this one
  * open. A thread waits for one many times: its name is kept for a second.
  * Runs in the sampler's thread.
  */
@@ -13,6 +14,7 @@
 #include <string.h>
 
 #include "agent/capture/look/look_parts.h"
+#include "agent/capture/threads/procfs.h"
 
 #define SOCKETS_KEPT 256u
 #define KEPT_NS	     1000000000u
@@ -59,8 +61,8 @@ static void ask(const struct fgt_look *look, int32_t descriptor, uint64_t inode,
 		snprintf(text, size, "unix socketpair");
 }
 
-void fgt_look_name_socket(struct fgt_look *look, int32_t descriptor, char *text,
-			  size_t size)
+static void name_socket(struct fgt_look *look, int32_t descriptor, char *text,
+			size_t size)
 {
 	struct kept *kept;
 	uint64_t inode;
@@ -85,4 +87,22 @@ void fgt_look_name_socket(struct fgt_look *look, int32_t descriptor, char *text,
 	kept->inode = inode;
 	kept->asked_ns = look->tick_ns;
 	strcpy(kept->text, text);
+}
+
+bool fgt_look_describe(struct fgt_look *look, const struct fgt_thread *thread,
+		       int32_t descriptor, char *text, size_t size)
+{
+	int proc_fd = look->process.proc_fd;
+	char name[48];
+
+	snprintf(name, sizeof(name), "fd/%d", descriptor);
+	if (fgt_procfs_link(proc_fd, name, text, size) < 0) {
+		/* The process's first thread may have ended: it has none. */
+		snprintf(name, sizeof(name), "task/%d/fd/%d", thread->tid,
+			 descriptor);
+		if (fgt_procfs_link(proc_fd, name, text, size) < 0)
+			return false;
+	}
+	name_socket(look, descriptor, text, size);
+	return true;
 }
