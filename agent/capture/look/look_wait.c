@@ -169,7 +169,8 @@ static struct fgt_wait_source source_of(struct reading *reading)
 	};
 }
 
-/* The thread has not moved while its wait was read. */
+/* The thread has not moved while its wait was read. has_lasted: nor since the
+ * tick before, where that is known; the ring has the stack that it had then. */
 static bool read_wait(struct fgt_look *look, struct fgt_thread *thread,
 		      uint32_t state, bool has_lasted,
 		      struct fgt_wait *ret_wait)
@@ -183,7 +184,8 @@ static bool read_wait(struct fgt_look *look, struct fgt_thread *thread,
 	source.names_polled = has_lasted;
 	source.list_epoll = has_lasted ? list_epoll : NULL;
 	if (fgt_look_call(look, thread, &blocked, &since_ns)) {
-		if (!is_of_state(&blocked, state))
+		if (!is_of_state(&blocked, state) ||
+		    (has_lasted && since_ns > look->tick_ns - look->elapsed_ns))
 			return false;
 		fgt_wait_decode(blocked.call, blocked.args, &source, ret_wait);
 		fgt_look_name_holder(look, ret_wait);
