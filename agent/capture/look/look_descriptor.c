@@ -6,18 +6,22 @@
  * open. A thread waits for one many times: its name is kept for a second.
  * Runs in the sampler's thread.
  */
+#include <errno.h>
 #include <inttypes.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "agent/capture/look/look_parts.h"
 #include "agent/capture/threads/procfs.h"
 
 #define SOCKETS_KEPT 256u
 #define KEPT_NS	     1000000000u
+/* CPU time: lists of about a thousand entries take longer. */
+#define EPOLL_NS_MAX 1000000
 
 struct fgt_look_sockets {
 	struct kept {
@@ -105,4 +109,28 @@ bool fgt_look_describe(struct fgt_look *look, const struct fgt_thread *thread,
 	}
 	name_socket(look, descriptor, text, size);
 	return true;
+}
+
+static int64_t cpu_ns(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+	return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+/* A program may keep that list locked: see fgt_call_enter(). */
+int fgt_look_list_epoll(struct fgt_look *look, int32_t descriptor, char *text,
+			size_t size)
+{
+	int64_t begin_ns = cpu_ns();
+	char name[32];
+	int len;
+
+	if (look->has_long_epoll)
+		return -EBUSY;
+	snprintf(name, sizeof(name), "fdinfo/%d", descriptor);
+	len = fgt_procfs_read(look->process.proc_fd, name, text, size);
+	look->has_long_epoll = cpu_ns() - begin_ns > EPOLL_NS_MAX;
+	return len;
 }

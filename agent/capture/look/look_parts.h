@@ -438,6 +438,10 @@ bool fgt_look_find_file_lock(struct fgt_look *look, struct fgt_thread *thread,
  * (look_descriptor.c). */
 bool fgt_look_describe(struct fgt_look *look, const struct fgt_thread *thread,
 		       int32_t descriptor, char *text, size_t size);
+/* Its list of descriptors, with a NUL, as far as it fits: the length. -EBUSY:
+ * that took too long once; errors of read(2). */
+int fgt_look_list_epoll(struct fgt_look *look, int32_t descriptor, char *text,
+			size_t size);
 /* May the user of that process learn the name of another one? */
 bool fgt_look_may_name(const struct fgt_process *process, int32_t pid);
 

@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "agent/capture/look/look_parts.h"
@@ -40,8 +39,6 @@
  * most: eight, and as many for an epoll's list, which the kernel writes. */
 #define LINKS_MAX 256u
 #define WAIT_COST 16u
-/* CPU time: lists of about a thousand entries take longer. */
-#define EPOLL_NS_MAX 1000000
 
 struct reading {
 	struct fgt_look *look;
@@ -103,30 +100,12 @@ static bool describe(void *context, int32_t descriptor, char *text, size_t size)
 				 text, size);
 }
 
-static int64_t cpu_ns(void)
-{
-	struct timespec time;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-	return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
-}
-
-/* A program may keep that list locked: see fgt_call_enter(). */
 static int list_epoll(void *context, int32_t descriptor, char *text,
 		      size_t size)
 {
 	const struct reading *reading = context;
-	struct fgt_look *look = reading->look;
-	int64_t begin_ns = cpu_ns();
-	char name[32];
-	int len;
 
-	if (look->has_long_epoll)
-		return -EBUSY;
-	snprintf(name, sizeof(name), "fdinfo/%d", descriptor);
-	len = fgt_procfs_read(look->process.proc_fd, name, text, size);
-	look->has_long_epoll = cpu_ns() - begin_ns > EPOLL_NS_MAX;
-	return len;
+	return fgt_look_list_epoll(reading->look, descriptor, text, size);
 }
 
 /* A call that was interrupted by a stop, and goes on, hides which it is. */
