@@ -42,6 +42,7 @@ QUARANTINE = {
     r"bpf/": {"agent/capture/who_ran/switches_bpf.c",
               "agent/capture/who_ran/switches_asked.c",
               "agent/capture/who_ran/socket.bpf.h",
+              "agent/capture/who_ran/switch_maps.bpf.h",
               "agent/capture/who_ran/switches.bpf.c"},
     r"sys/ptrace\.h": {"agent/capture/running/running_ptrace.c",
                        "agent/unwind/arch/"},

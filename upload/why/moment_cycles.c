@@ -53,18 +53,18 @@ static uint32_t holder_of(const struct fgt_moment *moment,
 	return slice->runs[present[at]].thread;
 }
 
-/* A lock that the kernel has refused would have closed a cycle: one of the threads
- * that wait for this one, directly or by way of others, has it. The first of
- * those, as far as there is one way to it. */
+/* A lock that the kernel has refused would have closed a cycle of such locks: one
+ * of the threads that wait for this one, directly or by way of others, has it.
+ * Which one is not known: the first of those, as far as there is one way to it. */
 static void close_refused(const struct fgt_moment *moment, uint32_t *holders,
 			  uint32_t *waiters, uint32_t *counts)
 {
 	uint32_t count = moment->slice->thread_count;
 
 	for (uint32_t i = 0; i < count; i++)
-		/* One that joins is behind the cycle. */
+		/* The kernel follows no others. */
 		if (holders[i] != FGT_ID_NONE &&
-		    wait_of(moment, i)->kind != FGT_WAIT_JOIN &&
+		    wait_of(moment, i)->kind == FGT_WAIT_PI_LOCK &&
 		    !counts[holders[i]]++)
 			waiters[holders[i]] = i;
 	for (uint32_t i = 0; i < count; i++) {

@@ -187,7 +187,7 @@ static void add_wait(struct fgt_words *words,
 		add_lock(words, slice, of,
 			 fgt_wait_is_refused(of)
 				 ? "lock that it never gets, since the holder "
-				   "has ended or waits for this thread"
+				   "has ended, or is or waits for this thread"
 				 : "lock");
 		break;
 	case FGT_WAIT_JOIN:

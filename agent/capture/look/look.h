@@ -194,8 +194,7 @@ struct fgt_look {
 	uint64_t wait_tick; /* in this one … */
 	uint32_t wait_reads; /* … so many waits were read … */
 	uint32_t child_reads_left; /* … and children may be, in namespaces */
-	uint32_t file_lock_reads_left; /* … and the table of locks on files … */
-	bool has_many_locks; /* … which took long */
+	uint32_t file_locks_left; /* … and locks on files looked up */
 	struct fgt_followed_waits followed;
 	struct fgt_look_holders holders;
 	struct fgt_look_sockets

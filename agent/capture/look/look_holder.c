@@ -12,6 +12,7 @@
 #include "agent/capture/look/look_parts.h"
 #include "agent/capture/threads/child_pid.h"
 #include "agent/capture/threads/file_lock.h"
+#include "agent/capture/threads/lock_table.h"
 #include "agent/capture/threads/owner.h"
 #include "agent/capture/threads/procfs.h"
 #include "ringbuf/base/array.h"
@@ -21,9 +22,8 @@
 #define READS_MAX	32u /* of a tick: 10 µs each */
 #define OTHER_COST	4u /* such reads */
 #define OTHER_TICKS_MAX 100u /* until it is looked for again */
-#define FILE_LOCK_BYTES 16384 /* of the machine's table, as far as it is read */
-/* A read of so much takes 0.1 ms. */
-#define FILE_LOCK_MANY_BYTES 4096
+/* Of a process, which are searched for a lock. */
+#define DESCRIPTORS_MAX 64
 
 struct fgt_look_number {
 	int32_t tid, number; /* 0: none */
@@ -182,6 +182,19 @@ int32_t fgt_look_find_child(struct fgt_look *look, struct fgt_thread *thread,
 	return pid;
 }
 
+bool fgt_look_is_number(const struct fgt_look *look, int32_t tid,
+			int32_t number)
+{
+	const struct fgt_look_holders *holders = &look->holders;
+	const struct fgt_look_number *known;
+
+	if (look->is_embedded || holders->level <= 1)
+		return tid == number;
+	known = holders->numbers ? &holders->numbers[(uint32_t)tid % NUMBERS]
+				 : NULL;
+	return known && known->tid == tid && known->number == number;
+}
+
 /* Of several threads the kernel does not know which one has the lock. */
 static bool has_one_thread(int32_t pid)
 {
@@ -189,26 +202,45 @@ static bool has_one_thread(int32_t pid)
 	char path[32];
 
 	snprintf(path, sizeof(path), "/proc/%d/task", pid);
-	return stat(path, &status) == 0 && status.st_nlink == 3;
+	return fgt_procfs_status(AT_FDCWD, path, &status) == 0 &&
+	       status.st_nlink == 3;
+}
+
+/* The table has who took it. Others may have the open file by now, and that
+ * process not any more. */
+static bool has_flock(int32_t pid)
+{
+	char path[48], text[1024];
+
+	for (int i = 0; i < DESCRIPTORS_MAX; i++) {
+		snprintf(path, sizeof(path), "/proc/%d/fdinfo/%d", pid, i);
+		if (fgt_procfs_read(AT_FDCWD, path, text, sizeof(text)) > 0 &&
+		    fgt_file_lock_is_flock_of(text, pid))
+			return true;
+	}
+	return false;
 }
 
 bool fgt_look_find_file_lock(struct fgt_look *look, struct fgt_thread *thread,
-			     bool is_flock, char *text, size_t size,
-			     int32_t *ret_tid)
+			     bool is_flock, uint64_t since_ns, char *text,
+			     size_t size, int32_t *ret_tid)
 {
-	char locks[FILE_LOCK_BYTES], path[32], name[32];
 	int32_t pid, own_pid = look->process.pid;
-	int len;
+	char path[32], name[32];
+	bool is_whole = false;
+	const char *locks;
 
-	if (!look->file_lock_reads_left) {
+	/* A program that records itself gets no thread for this. */
+	if (look->is_embedded)
+		return false;
+	locks = look->file_locks_left
+			? fgt_lock_table_get(look->tick_ns, since_ns, &is_whole)
+			: NULL;
+	if (!locks) {
 		thread->is_incomplete = look->stacks.is_late = true;
 		return false;
 	}
-	look->file_lock_reads_left--;
-	len = fgt_procfs_read(AT_FDCWD, "/proc/locks", locks, sizeof(locks));
-	if (len < 0)
-		return false;
-	look->has_many_locks = len > FILE_LOCK_MANY_BYTES;
+	look->file_locks_left--;
 	pid = fgt_file_lock_holder(locks, own_pid, is_flock);
 	if (!pid)
 		return false;
@@ -220,10 +252,10 @@ bool fgt_look_find_file_lock(struct fgt_look *look, struct fgt_thread *thread,
 	snprintf(path, sizeof(path), "/proc/%d/comm", pid);
 	if (fgt_procfs_read_line(AT_FDCWD, path, name, sizeof(name)) < 0)
 		return false;
-	if (has_one_thread(pid))
+	if (is_whole && has_one_thread(pid) && (!is_flock || has_flock(pid)))
 		*ret_tid = pid;
 	snprintf(text, size, "%s (pid %d)%s", name, pid,
-		 fgt_file_lock_leads_to(locks, pid, own_pid)
+		 *ret_tid && fgt_file_lock_leads_to(locks, pid, own_pid)
 			 ? ", which waits for this process"
 			 : "");
 	return true;

@@ -428,11 +428,15 @@ void fgt_look_name_holder(const struct fgt_look *look, struct fgt_wait *wait);
  * size 0: without that. */
 int32_t fgt_look_find_child(struct fgt_look *look, struct fgt_thread *thread,
 			    int32_t number, char *text, size_t size);
-/* The process that holds a lock on a file for which the thread waits, in words,
- * and its thread, 0 if it has several. False: not known. */
+/* The process that holds a lock on a file for which the thread has waited since
+ * since_ns (0: not known), in words, and its thread, 0 if it has several, or if
+ * another process may have it by now. False: not known. */
 bool fgt_look_find_file_lock(struct fgt_look *look, struct fgt_thread *thread,
-			     bool is_flock, char *text, size_t size,
-			     int32_t *ret_tid);
+			     bool is_flock, uint64_t since_ns, char *text,
+			     size_t size, int32_t *ret_tid);
+/* Does the target call that thread, which may have ended, number? */
+bool fgt_look_is_number(const struct fgt_look *look, int32_t tid,
+			int32_t number);
 /* A path, "pipe:[34]"; of a socket, which may be closed when its name is wanted,
  * where it leads, if that is known, else "socket:[12]"; false: not known
  * (look_descriptor.c). */

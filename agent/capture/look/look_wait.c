@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "agent/capture/look/look_parts.h"
+#include "agent/capture/threads/lock_table.h"
 #include "agent/capture/threads/owner.h"
 #include "agent/capture/threads/procfs.h"
 #include "agent/capture/waits/waits.h"
@@ -25,10 +26,9 @@
 
 /* Waits of one tick that are read; others have their call alone until one of
  * the next ticks. */
-#define READS_MAX 256u
-/* Of the table of the locks on files. */
-#define FILE_LOCK_READS_MAX 4u
-#define FILE_LOCK_TICKS	    100u /* until it is read again */
+#define READS_MAX	256u
+#define FILE_LOCKS_MAX	4u /* of a tick */
+#define FILE_LOCK_TICKS 100u /* until its holder is looked up again */
 
 /* Waits that are followed, and those of one tick that get another reason: each
  * is written to the ring. */
@@ -44,6 +44,7 @@ struct reading {
 	struct fgt_look *look;
 	struct fgt_thread *thread;
 	int32_t known_tid; /* of the holder so far; 0: none */
+	uint64_t since_ns; /* of the call; 0: not known */
 };
 
 /* The process's first thread may have ended: it has no memory then. */
@@ -87,7 +88,10 @@ static int32_t find_thread(void *context, int32_t number, bool is_shared)
 					   number, is_shared);
 
 	/* It has ended, and the lock is its still. */
-	return !tid && number == reading->known_tid ? number : tid;
+	if (!tid &&
+	    fgt_look_is_number(reading->look, reading->known_tid, number))
+		return reading->known_tid;
+	return tid;
 }
 
 static bool describe(void *context, int32_t descriptor, char *text, size_t size)
@@ -121,7 +125,7 @@ static bool find_file_lock(void *context, bool is_flock, char *text,
 	const struct reading *reading = context;
 
 	return fgt_look_find_file_lock(reading->look, reading->thread, is_flock,
-				       text, size, ret_tid);
+				       reading->since_ns, text, size, ret_tid);
 }
 
 static int32_t find_child(void *context, int32_t number, char *text,
@@ -154,11 +158,11 @@ static bool read_wait(struct fgt_look *look, struct fgt_thread *thread,
 		      uint32_t state, bool has_lasted,
 		      struct fgt_wait *ret_wait)
 {
-	struct reading reading = { look, thread, 0 };
+	struct reading reading = { .look = look, .thread = thread };
 	struct fgt_wait_source source = source_of(&reading);
 	char before[FGT_BLOCKED_TEXT_MAX], after[FGT_BLOCKED_TEXT_MAX];
 	struct fgt_blocked blocked;
-	uint64_t since_ns, again_ns;
+	uint64_t again_ns, since_ns;
 
 	source.names_polled = has_lasted;
 	source.list_epoll = has_lasted ? list_epoll : NULL;
@@ -166,6 +170,7 @@ static bool read_wait(struct fgt_look *look, struct fgt_thread *thread,
 		if (!is_of_state(&blocked, state) ||
 		    (has_lasted && since_ns > look->tick_ns - look->elapsed_ns))
 			return false;
+		reading.since_ns = since_ns;
 		fgt_wait_decode(blocked.call, blocked.args, &source, ret_wait);
 		fgt_look_name_holder(look, ret_wait);
 		return fgt_look_call(look, thread, &blocked, &again_ns) &&
@@ -207,7 +212,7 @@ static void begin_reads(struct fgt_look *look)
 	look->wait_tick = look->tick;
 	look->wait_reads = 0;
 	look->child_reads_left = FGT_LOOK_CHILD_READS;
-	look->file_lock_reads_left = FILE_LOCK_READS_MAX;
+	look->file_locks_left = FILE_LOCKS_MAX;
 }
 
 const struct fgt_wait *fgt_look_wait(struct fgt_look *look,
@@ -334,7 +339,7 @@ static int32_t read_owner(struct fgt_look *look,
 	struct fgt_owner_read *last = &look->followed.last;
 	const struct fgt_wait wait = { .kind = entry->kind,
 				       .address = entry->address };
-	struct reading reading = { look, thread, entry->owner_tid };
+	struct reading reading = { look, thread, entry->owner_tid, 0 };
 	const struct fgt_wait_source source = source_of(&reading);
 
 	if (last->tick == look->tick && last->kind == entry->kind &&
@@ -394,20 +399,22 @@ static bool has_new_file_holder(struct fgt_look *look,
 				struct fgt_thread *thread,
 				struct fgt_wait *ret_wait)
 {
+	bool is_whole;
 	uint64_t hash;
 
 	begin_reads(look);
-	if (look->tick - entry->read_tick <
-		    (look->has_many_locks ? 8 : 1) * FILE_LOCK_TICKS ||
-	    !look->file_lock_reads_left)
+	if (look->tick - entry->read_tick < FILE_LOCK_TICKS ||
+	    !look->file_locks_left ||
+	    !fgt_lock_table_get(look->tick_ns, 0, &is_whole))
 		return false;
 	entry->read_tick = look->tick;
 	if (!read_again(look, entry, thread, ret_wait))
 		return false;
 	hash = hash_text(ret_wait);
-	if (hash == entry->text_hash)
+	if (hash == entry->text_hash && ret_wait->owner_tid == entry->owner_tid)
 		return false;
 	entry->text_hash = hash;
+	entry->owner_tid = ret_wait->owner_tid;
 	return true;
 }
 

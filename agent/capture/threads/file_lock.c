@@ -63,6 +63,23 @@ int32_t fgt_file_lock_holder(const char *locks, int32_t waiting_pid,
 	return found;
 }
 
+bool fgt_file_lock_is_flock_of(const char *fdinfo, int32_t pid)
+{
+	static const char lock[] = "lock:";
+	const char *end;
+
+	for (; (end = strchr(fdinfo, '\n')); fdinfo = end + 1) {
+		struct line line;
+
+		/* Behind it the line is as in the table. */
+		if (strncmp(fdinfo, lock, strlen(lock)) == 0 &&
+		    parse(fdinfo + strlen(lock) + 1, &line) && line.is_flock &&
+		    line.pid == pid)
+			return true;
+	}
+	return false;
+}
+
 bool fgt_file_lock_leads_to(const char *locks, int32_t pid, int32_t to_pid)
 {
 	for (int i = 0; i < STEPS_MAX && pid && pid != to_pid; i++) {

@@ -17,6 +17,10 @@
 int32_t fgt_file_lock_holder(const char *locks, int32_t waiting_pid,
 			     bool is_flock);
 
+/* Has the descriptor, of which this is the fdinfo, a lock of flock(2) that the
+ * process took? */
+bool fgt_file_lock_is_flock_of(const char *fdinfo, int32_t pid);
+
 /* Does that process wait, by way of others, for one that to_pid holds? */
 bool fgt_file_lock_leads_to(const char *locks, int32_t pid, int32_t to_pid);
 

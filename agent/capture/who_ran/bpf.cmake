@@ -17,7 +17,8 @@ add_custom_command(OUTPUT ${bpf_header}
 		-c ${CMAKE_CURRENT_SOURCE_DIR}/switches.bpf.c -o ${bpf_object}
 	COMMAND ${FGT_BPFTOOL} gen skeleton ${bpf_object}
 		name fgt_switches_bpf > ${bpf_header}
-	DEPENDS switches.bpf.c socket.bpf.h switch_slot.h kernel_types.bpf.h
+	DEPENDS switches.bpf.c socket.bpf.h switch_maps.bpf.h
+		switch_slot.h kernel_types.bpf.h
 	VERBATIM)
 add_library(fgt_switches STATIC switches_bpf.c switches_asked.c ${bpf_header})
 target_compile_definitions(fgt_switches PUBLIC FGT_HAS_BPF)

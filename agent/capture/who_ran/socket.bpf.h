@@ -87,6 +87,11 @@ static __always_inline void read_unix(struct fgt_switch_socket *found,
 			    FAMILY_BYTES) == 0)
 		found->name_len = (unsigned short)len;
 	__builtin_memcpy(found->name, name, sizeof(name));
+	/* A datagram socket may have got another peer meanwhile. */
+	if (BPF_CORE_READ(sock, peer) != (struct sock *)peer ||
+	    (BPF_CORE_READ(sock, addr) != address &&
+	     BPF_CORE_READ(peer, addr) != address))
+		found->family = 0;
 }
 
 /*
@@ -111,7 +116,7 @@ int find_socket(struct fgt_switch_socket *asked)
 	socket = BPF_CORE_READ(file, private_data);
 	sock = BPF_CORE_READ(socket, sk);
 	asked->family = BPF_CORE_READ(sock, __sk_common.skc_family);
-	if (asked->family == AF_UNIX)
+	if (asked->family == AF_UNIX && bpf_core_type_exists(struct unix_sock))
 		read_unix(asked, (struct unix_sock *)sock);
 	else
 		read_inet(asked, sock);

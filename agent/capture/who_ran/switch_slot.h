@@ -82,7 +82,7 @@ struct fgt_switch_slot {
 	unsigned char is_on;
 	unsigned char was_on; /* at the instant, if off is later than that */
 	unsigned short blocks; /* times that it blocked, modulo 65536 */
-	unsigned int has_waker; /* one came while it was on its CPU */
+	unsigned int waker; /* came then, while it was on its CPU; 0: none */
 	struct fgt_switch_off off; /* the last time */
 	/* The last time before the instant that the sampler asks for. */
 	struct fgt_switch_off before;

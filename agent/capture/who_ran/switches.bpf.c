@@ -12,6 +12,7 @@
 
 #include "agent/capture/who_ran/kernel_types.bpf.h"
 #include "agent/capture/who_ran/socket.bpf.h"
+#include "agent/capture/who_ran/switch_maps.bpf.h"
 #include "agent/capture/who_ran/switch_slot.h"
 
 /* Of a thread in the kernel: no kernel has larger ones. */
@@ -21,65 +22,14 @@
 /* include/linux/sched.h */
 #define PF_KTHREAD  0x00200000u
 #define TASK_WAKING 0x00000200u
+/* Units that a switch takes at most, once it has begun. */
+#define WAKER_MAX 1000u
 
 /* enum fgt_wake_context */
 #define FGT_SWITCH_TASK	     0u
 #define FGT_SWITCH_INTERRUPT 1u
 
 char licence[] SEC("license") = "GPL";
-
-/* That the sampler asks for: the next one, or the one it is looking at. */
-unsigned long long instant_ns = 0;
-/* Bit tgid % 64 is set for every process that is sampled. */
-unsigned long long wanted_tgids = 0;
-/*
- * Slots that have changed since the sampler took the bits. Not in the cache
- * line of the word that every switch of every CPU looks at.
- */
-unsigned long long changed[FGT_SWITCH_WORDS] __attribute__((aligned(64)));
-
-/* The number of the last stack of a waker, and up to which there is room: the
- * sampler moves that on at each tick. */
-unsigned int stack_number __attribute__((aligned(64))) = 0;
-unsigned int stack_limit = 0;
-
-/*
- * The slot that a thread with such a number was given last: right unless two
- * of those watched share it, and a good deal cheaper than a hash.
- */
-unsigned short guess_of_tid[FGT_SWITCH_GUESSES] __attribute__((aligned(64)));
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, FGT_SWITCH_SLOTS_MAX);
-	__type(key, unsigned int);
-	__type(value, struct fgt_switch_slot);
-} slots SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, FGT_SWITCH_SLOTS_MAX);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, unsigned int);
-} slot_of_tid SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, FGT_SWITCH_TGIDS_MAX);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct fgt_switch_brief);
-} brief_of_tgid SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, FGT_SWITCH_STACKS);
-	__type(key, unsigned int);
-	__type(value, struct fgt_switch_stack);
-} stacks SEC(".maps");
 
 /* The slot, if it is this very thread's: a number may be another's by now. */
 static __always_inline struct fgt_switch_slot *
@@ -268,21 +218,31 @@ static __always_inline void write_woken(struct fgt_switch_slot *slot,
 	mark_lazily(index);
 }
 
+static __always_inline unsigned int stamp_of(unsigned long long now_ns)
+{
+	return (unsigned int)(now_ns >> FGT_SWITCH_UNIT) | 1;
+}
+
 /*
- * Wakers that came while it was on its CPU: one that waits for it to leave has
- * its lock until then, or has given it that state. All others found it about to
- * sleep, and it did not.
+ * A waker came while it was on its CPU: one that waits for it to leave has its
+ * lock until then, or has given it that state. All others found it about to
+ * sleep, and it did not; one that came long ago is such a one.
  */
 static __always_inline void take_waker(struct fgt_switch_slot *slot,
 				       struct task_struct *task,
 				       unsigned int index,
 				       unsigned long long now_ns)
 {
-	/* Its first word is 0 where it is free. */
-	bool is_locked = *(const unsigned int *)&task->pi_lock;
+	unsigned int age = stamp_of(now_ns) - slot->waker;
+	bool is_locked = false;
 
-	slot->has_waker = 0;
-	if (slot->off.task_state && (is_locked || task->__state == TASK_WAKING))
+	slot->waker = 0;
+	if (!slot->off.task_state || age > WAKER_MAX)
+		return;
+	/* Its first word is 0 where it is free. With one CPU it has none. */
+	if (bpf_core_field_size(task->pi_lock) >= sizeof(unsigned int))
+		is_locked = *(const unsigned int *)&task->pi_lock;
+	if (is_locked || task->__state == TASK_WAKING)
 		write_woken(slot, index, now_ns);
 }
 
@@ -318,9 +278,10 @@ int BPF_PROG(on_switch, bool is_preempted, struct task_struct *prev,
 		/* One that is preempted keeps a state it was about to take. */
 		write_off(slot, prev, is_preempted ? 0 : prev_state, now_ns);
 		advance(&slot->version);
-		/* A barrier too: a waker that it does not see sees it off. */
 		mark(index);
-		if (slot->has_waker)
+		/* advance() and mark() are a barrier, as is_off() has one: a
+		 * waker that is not seen here sees it off. */
+		if (slot->waker)
 			take_waker(slot, prev, index, now_ns);
 	} else if (prev_state & FGT_SWITCH_TASK_DEAD) {
 		note_brief(prev);
@@ -429,12 +390,14 @@ static __always_inline void write_waker(struct fgt_switch_wake *wake,
 		wake->stack = keep_stack(waker);
 }
 
-/* False: it stays on its CPU, or on_switch, which runs now, finds this waker. */
+/* False: it stays on its CPU, or on_switch, which runs now, finds this waker. The
+ * exchange is a barrier: one of the two sees what the other has written. */
 static __always_inline bool is_off(struct fgt_switch_slot *slot)
 {
 	if (!slot->is_on)
 		return true;
-	(void)__sync_lock_test_and_set(&slot->has_waker, 1);
+	(void)__sync_lock_test_and_set(&slot->waker,
+				       stamp_of(bpf_ktime_get_ns()));
 	return !slot->is_on;
 }
 
@@ -453,7 +416,7 @@ int BPF_PROG(on_waking, struct task_struct *task)
 	if (!slot || !is_off(slot) || !slot->off.task_state)
 		return 0;
 	now_ns = bpf_ktime_get_ns();
-	if (slot->off.ns && !slot->off.woken_us)
+	if (slot->off.ns)
 		write_woken(slot, index, now_ns);
 	if (now_ns - slot->off.ns < FGT_SWITCH_WAKE_MIN)
 		return 0;

@@ -367,6 +367,8 @@ static int load(struct bpf_switches *switches)
 	if (rc < 0)
 		rc = load_program(switches, true, false);
 	if (rc < 0)
+		rc = load_program(switches, false, true);
+	if (rc < 0)
 		rc = load_program(switches, false, false);
 	libbpf_set_print(print);
 	/* The kernel's types were read for this, and are many. */

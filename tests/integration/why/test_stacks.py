@@ -186,15 +186,17 @@ def test_deadlock_of_one(bench, socket):
     child.kill()
 
 
-# One thread takes a lock, and ends with it once the other one waits.
+# One thread takes a lock, and ends with it when standard input ends.
 LEFT = """
 #include <pthread.h>
 #include <unistd.h>
 pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;
 static void *leave(void *argument)
 {
+    char byte;
+
     pthread_mutex_lock(&g_lock);
-    sleep(1);
+    while (read(0, &byte, 1) > 0);
     return argument;
 }
 int main(void)
@@ -211,9 +213,11 @@ def test_holder_that_has_ended(bench, socket):
     program = bench.path("left")
     subprocess.run(["cc", "-g", "-pthread", "-x", "c", "-", "-o", program],
                    input=LEFT, text=True, check=True)
-    child = bench.start([program])
+    child = bench.start([program], stdin=subprocess.PIPE)
     bench.run("--socket", socket, "attach", str(child.pid))
-    time.sleep(2.5)
+    time.sleep(1)
+    child.stdin.close()
+    time.sleep(1)
     text = bench.run("stacks", "--socket", socket, "-p", str(child.pid)).stdout
     ok("a lock whose holder has ended still names it",
        re.search("mutex g_lock, held by tid [0-9]+, which has ended", text),
