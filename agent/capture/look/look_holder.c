@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "agent/capture/look/look_parts.h"
 #include "agent/capture/threads/child_pid.h"
@@ -16,6 +17,7 @@
 #include "agent/capture/threads/owner.h"
 #include "agent/capture/threads/procfs.h"
 #include "ringbuf/base/array.h"
+#include "ringbuf/base/clock.h"
 #include "ringbuf/base/owner.h"
 
 #define NUMBERS		1024u
@@ -24,6 +26,9 @@
 #define OTHER_TICKS_MAX 100u /* until it is looked for again */
 /* Of a process, which are searched for a lock. */
 #define DESCRIPTORS_MAX 64
+#define SEARCH_MAX_NS	1000000u
+/* A thread whose wait is not known yet is looked at again after so long at most. */
+#define TABLE_OLD_NS 1500000000u
 
 struct fgt_look_number {
 	int32_t tid, number; /* 0: none */
@@ -207,18 +212,38 @@ static bool has_one_thread(int32_t pid)
 }
 
 /* The table has who took it. Others may have the open file by now, and that
- * process not any more. */
+ * process not any more. Of another user's descriptors those of files only are
+ * read: the kernel may wait for a lock of others. */
 static bool has_flock(int32_t pid)
 {
+	uint64_t until_ns = fgt_clock_ns(CLOCK_MONOTONIC) + SEARCH_MAX_NS;
 	char path[48], text[1024];
 
 	for (int i = 0; i < DESCRIPTORS_MAX; i++) {
+		snprintf(path, sizeof(path), "/proc/%d/fd/%d", pid, i);
+		if (fgt_procfs_link(AT_FDCWD, path, text, sizeof(text)) <= 0 ||
+		    text[0] != '/')
+			continue;
 		snprintf(path, sizeof(path), "/proc/%d/fdinfo/%d", pid, i);
 		if (fgt_procfs_read(AT_FDCWD, path, text, sizeof(text)) > 0 &&
 		    fgt_file_lock_is_flock_of(text, pid))
 			return true;
+		if (fgt_clock_ns(CLOCK_MONOTONIC) > until_ns)
+			break;
 	}
 	return false;
+}
+
+const char *fgt_look_file_locks(const struct fgt_look *look, uint64_t since_ns,
+				bool *ret_is_whole)
+{
+	uint64_t age_ns = TABLE_OLD_NS + 2 * look->elapsed_ns;
+	uint64_t oldest_ns = look->tick_ns > age_ns ? look->tick_ns - age_ns
+						    : 0;
+
+	return fgt_lock_table_get(look->tick_ns,
+				  since_ns > oldest_ns ? since_ns : oldest_ns,
+				  ret_is_whole);
 }
 
 bool fgt_look_find_file_lock(struct fgt_look *look, struct fgt_thread *thread,
@@ -227,14 +252,14 @@ bool fgt_look_find_file_lock(struct fgt_look *look, struct fgt_thread *thread,
 {
 	int32_t pid, own_pid = look->process.pid;
 	char path[32], name[32];
-	bool is_whole = false;
+	bool is_whole = false, is_certain;
 	const char *locks;
 
 	/* A program that records itself gets no thread for this. */
 	if (look->is_embedded)
 		return false;
 	locks = look->file_locks_left
-			? fgt_lock_table_get(look->tick_ns, since_ns, &is_whole)
+			? fgt_look_file_locks(look, since_ns, &is_whole)
 			: NULL;
 	if (!locks) {
 		thread->is_incomplete = look->stacks.is_late = true;
@@ -252,10 +277,11 @@ bool fgt_look_find_file_lock(struct fgt_look *look, struct fgt_thread *thread,
 	snprintf(path, sizeof(path), "/proc/%d/comm", pid);
 	if (fgt_procfs_read_line(AT_FDCWD, path, name, sizeof(name)) < 0)
 		return false;
-	if (is_whole && has_one_thread(pid) && (!is_flock || has_flock(pid)))
+	is_certain = is_whole && (!is_flock || has_flock(pid));
+	if (is_certain && has_one_thread(pid))
 		*ret_tid = pid;
 	snprintf(text, size, "%s (pid %d)%s", name, pid,
-		 *ret_tid && fgt_file_lock_leads_to(locks, pid, own_pid)
+		 is_certain && fgt_file_lock_leads_to(locks, pid, own_pid)
 			 ? ", which waits for this process"
 			 : "");
 	return true;

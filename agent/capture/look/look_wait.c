@@ -17,7 +17,6 @@
 #include <unistd.h>
 
 #include "agent/capture/look/look_parts.h"
-#include "agent/capture/threads/lock_table.h"
 #include "agent/capture/threads/owner.h"
 #include "agent/capture/threads/procfs.h"
 #include "agent/capture/waits/waits.h"
@@ -404,8 +403,7 @@ static bool has_new_file_holder(struct fgt_look *look,
 
 	begin_reads(look);
 	if (look->tick - entry->read_tick < FILE_LOCK_TICKS ||
-	    !look->file_locks_left ||
-	    !fgt_lock_table_get(look->tick_ns, 0, &is_whole))
+	    !look->file_locks_left || !fgt_look_file_locks(look, 0, &is_whole))
 		return false;
 	entry->read_tick = look->tick;
 	if (!read_again(look, entry, thread, ret_wait))

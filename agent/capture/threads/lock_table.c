@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A thread for each read, at most one at a time.
+ * A thread for each read, at most one at a time. There are two tables: while the
+ * one is read, the other is there for those who have asked for it.
  */
 #include "agent/capture/threads/lock_table.h"
 
@@ -12,41 +13,58 @@
 #include "ringbuf/base/thread.h"
 
 #define TABLE_BYTES 16384
-/* Who waits for the table asks again after 20 ms, then ever more rarely. */
-#define FRESH_NS    200000000u
-#define OLD_NS	    2000000000u
+#define PAUSE_NS    100000000u
 #define STACK_BYTES 65536
 
-static struct {
-	atomic_bool is_being_read; /* by the thread, which has the rest then */
+struct lock_table {
 	uint64_t tick_ns; /* that asked for it; 0: none has */
 	int len; /* or negative errno */
 	char text[TABLE_BYTES];
-} table;
+};
+
+/* The one that is not shown is the reader's while it reads. */
+static struct lock_table tables[2];
+static atomic_uint shown;
+static atomic_bool is_being_read;
 
 static void *read_table(void *context)
 {
-	(void)context;
-	table.len = fgt_procfs_read(AT_FDCWD, "/proc/locks", table.text,
-				    sizeof(table.text));
-	atomic_store(&table.is_being_read, false);
+	struct lock_table *table = context;
+
+	table->len = fgt_procfs_read(AT_FDCWD, "/proc/locks", table->text,
+				     sizeof(table->text));
+	if (table->len < 0)
+		table->text[0] = '\0';
+	atomic_store(&shown, (unsigned int)(table - tables));
+	atomic_store(&is_being_read, false);
 	return NULL;
+}
+
+static void start_read(uint64_t tick_ns)
+{
+	struct lock_table *table = &tables[!atomic_load(&shown)];
+
+	*table = (struct lock_table){ .tick_ns = tick_ns };
+	atomic_store(&is_being_read, true);
+	if (fgt_thread_start(STACK_BYTES, read_table, table, NULL) == 0)
+		return;
+	/* Likewise empty. */
+	atomic_store(&shown, (unsigned int)(table - tables));
+	atomic_store(&is_being_read, false);
 }
 
 const char *fgt_lock_table_get(uint64_t tick_ns, uint64_t since_ns,
 			       bool *ret_is_whole)
 {
-	if (atomic_load(&table.is_being_read))
-		return NULL;
-	if (table.tick_ns < since_ns || table.tick_ns > tick_ns ||
-	    tick_ns - table.tick_ns > (since_ns ? OLD_NS : FRESH_NS)) {
-		table.tick_ns = tick_ns;
-		table.len = -1;
-		atomic_store(&table.is_being_read, true);
-		if (fgt_thread_start(STACK_BYTES, read_table, NULL, NULL) < 0)
-			atomic_store(&table.is_being_read, false);
-		return NULL;
+	bool is_read = atomic_load(&is_being_read);
+	const struct lock_table *table = &tables[atomic_load(&shown)];
+
+	if (table->tick_ns && table->tick_ns >= since_ns) {
+		*ret_is_whole = table->len < TABLE_BYTES - 1;
+		return table->text;
 	}
-	*ret_is_whole = table.len < TABLE_BYTES - 1;
-	return table.len < 0 ? NULL : table.text;
+	if (!is_read &&
+	    (!table->tick_ns || tick_ns >= table->tick_ns + PAUSE_NS))
+		start_read(tick_ns);
+	return NULL;
 }

@@ -237,7 +237,8 @@ static __always_inline void take_waker(struct fgt_switch_slot *slot,
 	bool is_locked = false;
 
 	slot->waker = 0;
-	if (!slot->off.task_state || age > WAKER_MAX)
+	/* It may have come a little later than now_ns. */
+	if (!slot->off.task_state || age + WAKER_MAX > 2 * WAKER_MAX)
 		return;
 	/* Its first word is 0 where it is free. With one CPU it has none. */
 	if (bpf_core_field_size(task->pi_lock) >= sizeof(unsigned int))
