@@ -27,8 +27,7 @@
 /* Of a process, which are searched for a lock. */
 #define DESCRIPTORS_MAX 64
 #define SEARCH_MAX_NS	1000000u
-/* A thread whose wait is not known yet is looked at again after so long at most. */
-#define TABLE_OLD_NS 1500000000u
+#define TABLE_OLD_NS	200000000u
 
 struct fgt_look_number {
 	int32_t tid, number; /* 0: none */
@@ -262,7 +261,7 @@ bool fgt_look_find_file_lock(struct fgt_look *look, struct fgt_thread *thread,
 			? fgt_look_file_locks(look, since_ns, &is_whole)
 			: NULL;
 	if (!locks) {
-		thread->is_incomplete = look->stacks.is_late = true;
+		thread->needs_look = true; /* at the next tick */
 		return false;
 	}
 	look->file_locks_left--;

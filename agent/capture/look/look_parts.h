@@ -434,7 +434,7 @@ int32_t fgt_look_find_child(struct fgt_look *look, struct fgt_thread *thread,
 bool fgt_look_find_file_lock(struct fgt_look *look, struct fgt_thread *thread,
 			     bool is_flock, uint64_t since_ns, char *text,
 			     size_t size, int32_t *ret_tid);
-/* The machine's table of locks on files, not older than that, nor than 1.5 s and
+/* The machine's table of locks on files, not older than that, nor than 0.2 s and
  * two ticks; as fgt_lock_table_get(). */
 const char *fgt_look_file_locks(const struct fgt_look *look, uint64_t since_ns,
 				bool *ret_is_whole);

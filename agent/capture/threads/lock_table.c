@@ -13,7 +13,7 @@
 #include "ringbuf/base/thread.h"
 
 #define TABLE_BYTES 16384
-#define PAUSE_NS    100000000u
+#define PAUSE_NS    30000000u
 #define STACK_BYTES 65536
 
 struct lock_table {

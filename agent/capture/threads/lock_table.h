@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The machine's table of locks on files, /proc/locks. The kernel waits some 10 ms
- * at a read of it: another thread does that, one read for all targets, ten times
+ * at a read of it: another thread does that, one read for all targets, 30 times
  * a second at most. Used in the sampler's thread, which never waits for that one.
  */
 #ifndef FGT_AGENT_CAPTURE_THREADS_LOCK_TABLE_H
