@@ -257,9 +257,11 @@ bool fgt_look_find_file_lock(struct fgt_look *look, struct fgt_thread *thread,
 	/* A program that records itself gets no thread for this. */
 	if (look->is_embedded)
 		return false;
-	locks = look->file_locks_left
-			? fgt_look_file_locks(look, since_ns, &is_whole)
-			: NULL;
+	if (!look->file_locks_left) {
+		thread->is_incomplete = look->stacks.is_late = true;
+		return false;
+	}
+	locks = fgt_look_file_locks(look, since_ns, &is_whole);
 	if (!locks) {
 		thread->needs_look = true; /* at the next tick */
 		return false;
