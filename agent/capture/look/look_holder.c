@@ -27,7 +27,8 @@
 /* Of a process, which are searched for a lock. */
 #define DESCRIPTORS_MAX 64
 #define SEARCH_MAX_NS	1000000u
-#define TABLE_OLD_NS	200000000u
+/* Beside two ticks: so old the table of locks may be. */
+#define TABLE_OLD_NS 200000000u
 
 struct fgt_look_number {
 	int32_t tid, number; /* 0: none */

@@ -161,7 +161,7 @@ static bool read_wait(struct fgt_look *look, struct fgt_thread *thread,
 	struct fgt_wait_source source = source_of(&reading);
 	char before[FGT_BLOCKED_TEXT_MAX], after[FGT_BLOCKED_TEXT_MAX];
 	struct fgt_blocked blocked;
-	uint64_t again_ns, since_ns;
+	uint64_t since_ns, again_ns;
 
 	source.names_polled = has_lasted;
 	source.list_epoll = has_lasted ? list_epoll : NULL;
